@@ -1,0 +1,130 @@
+/// @file
+/// The types that every layer shares: extents, arithmetic, and how a gradient meets what its buffer
+/// already holds. Plain C++17 without CUDA, so the same types serve .cpp and .cu files.
+///
+/// Letters used in all of llmc's documentation: B batch, T sequence length, C channels, NH heads,
+/// HS head size (C = NH * HS), V vocabulary, Vp padded vocabulary, OC output channels. Arrays are
+/// row-major and dense.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <limits>
+#include <string>
+
+#include <llmc/detail/namespace.hpp>
+#include <llmc/error.hpp>
+
+LLMC_TYPES_BEGIN
+
+/// The arithmetic of matrix products and attention. Everything else is always IEEE FP32.
+enum class precision {
+  ieee,   ///< FP32 multiply and add, as on the CPU. The library's default.
+  tf32,   ///< Operands rounded to TF32 (10 bits of mantissa), sums in FP32. Fast, relative error
+          ///< about 1e-3.
+  tf32x3  ///< Three TF32 products per product: at least as exact as `ieee`.
+};
+
+/// The name of a precision as the trainer's command line spells it.
+constexpr const char* to_string(precision value) {
+  switch (value) {
+    case precision::ieee: return "ieee";
+    case precision::tf32: return "tf32";
+    case precision::tf32x3: return "tf32x3";
+  }
+  return "unknown";
+}
+
+/// What happens to the old contents of a gradient buffer.
+enum class accumulation {
+  overwrite,  ///< The buffer need not be initialised; every element is written.
+  add         ///< The gradient is added to what the buffer holds.
+};
+
+/// A matrix of `rows` rows of `channels` numbers: (B*T, C).
+struct row_shape {
+  std::int64_t rows;
+  std::int64_t channels;
+};
+
+/// Token and position embedding: tokens (B, T), tables (V, C) and (at least T, C).
+struct encoder_shape {
+  std::int64_t batch;       ///< B
+  std::int64_t sequence;    ///< T
+  std::int64_t channels;    ///< C
+  std::int64_t vocabulary;  ///< V: a token outside [0, V) is out of range
+};
+
+/// A linear layer: inp (rows, channels), weight (out_channels, channels), out (rows, out_channels).
+struct matmul_shape {
+  std::int64_t rows;          ///< B*T
+  std::int64_t channels;      ///< C
+  std::int64_t out_channels;  ///< OC
+};
+
+/// Causal self-attention: qkv (B, T, 3, NH, HS), out (B, T, NH, HS).
+struct attention_shape {
+  std::int64_t batch;      ///< B
+  std::int64_t sequence;   ///< T
+  std::int64_t heads;      ///< NH
+  std::int64_t head_size;  ///< HS
+};
+
+/// Logits (rows, padded_vocabulary), of which the first `vocabulary` columns take part.
+struct classifier_shape {
+  std::int64_t rows;               ///< B*T
+  std::int64_t vocabulary;         ///< V
+  std::int64_t padded_vocabulary;  ///< Vp >= V: the stride between rows
+};
+
+/// The target that takes part in nothing: its loss and its gradient are 0 and it is not reported as
+/// out of range.
+inline constexpr std::int32_t ignored_target = -100;
+
+/// What `global_norm` finds and `adamw_update` reads, in device memory.
+struct clip_state {
+  float norm;           ///< Euclidean norm of all gradients, before clipping
+  float scale;          ///< min(1, max_norm / norm): what the gradients are multiplied by
+  std::int32_t finite;  ///< 1 if the norm is finite, else 0: then the update must be skipped
+};
+
+/// AdamW's constants (Loshchilov and Hutter, "Decoupled Weight Decay Regularization", 2019).
+struct adamw_parameters {
+  float beta1;
+  float beta2;
+  float epsilon;
+  float weight_decay;
+};
+
+namespace checks {
+
+/// The product of non-negative extents, or invalid_argument if one is negative or the product
+/// passes 2^63 - 1.
+template <class... Extents>
+std::int64_t product(const char* function, Extents... extents) {
+  std::int64_t result = 1;
+  for (const std::int64_t extent : {static_cast<std::int64_t>(extents)...}) {
+    if (extent < 0) {
+      throw invalid_argument(std::string(function) + ": an extent must be at least 0, got " +
+                             std::to_string(extent));
+    }
+    if (extent != 0 && result > std::numeric_limits<std::int64_t>::max() / extent) {
+      throw invalid_argument(std::string(function) +
+                             ": the product of the extents must be below 2^63, got " +
+                             std::to_string(result) + " * " + std::to_string(extent));
+    }
+    result *= extent;
+  }
+  return result;
+}
+
+/// The bytes of that many elements; the only way llmc makes a byte count.
+template <class Element, class... Extents>
+std::size_t bytes(const char* function, Extents... extents) {
+  return static_cast<std::size_t>(product(function, static_cast<std::int64_t>(sizeof(Element)),
+                                          static_cast<std::int64_t>(extents)...));
+}
+
+}  // namespace checks
+
+LLMC_TYPES_END
