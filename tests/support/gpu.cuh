@@ -19,7 +19,7 @@
 
 namespace llmc_test {
 
-inline void cuda(cudaError_t code) {
+inline void check_cuda(cudaError_t code) {
   if (code != cudaSuccess) {
     throw std::runtime_error(std::string("test: ") + cudaGetErrorString(code));
   }
@@ -39,12 +39,12 @@ inline bool has_gpu() {
 /// A stream that does not synchronise with the default one.
 class stream {
  public:
-  stream() { cuda(cudaStreamCreateWithFlags(&stream_, cudaStreamNonBlocking)); }
+  stream() { check_cuda(cudaStreamCreateWithFlags(&stream_, cudaStreamNonBlocking)); }
   ~stream() { cudaStreamDestroy(stream_); }
   stream(const stream&) = delete;
   stream& operator=(const stream&) = delete;
   operator cudaStream_t() const { return stream_; }
-  void synchronize() const { cuda(cudaStreamSynchronize(stream_)); }
+  void synchronize() const { check_cuda(cudaStreamSynchronize(stream_)); }
 
  private:
   cudaStream_t stream_ = nullptr;
@@ -59,8 +59,8 @@ class buffer {
   explicit buffer(std::int64_t count, int misalignment = 0)
       : count_(static_cast<std::size_t>(count)),
         before_(guard_bytes + static_cast<std::size_t>(misalignment) * sizeof(T)) {
-    cuda(cudaMalloc(&base_, total_bytes()));
-    cuda(cudaMemset(base_, 0xff, total_bytes()));
+    check_cuda(cudaMalloc(&base_, total_bytes()));
+    check_cuda(cudaMemset(base_, 0xff, total_bytes()));
   }
   explicit buffer(const std::vector<T>& values, int misalignment = 0)
       : buffer(static_cast<std::int64_t>(values.size()), misalignment) {
@@ -76,20 +76,20 @@ class buffer {
 
   void set(const std::vector<T>& values) {
     if (values.size() != count_) throw std::runtime_error("test: wrong size in buffer::set");
-    cuda(cudaMemcpy(get(), values.data(), count_ * sizeof(T), cudaMemcpyHostToDevice));
+    check_cuda(cudaMemcpy(get(), values.data(), count_ * sizeof(T), cudaMemcpyHostToDevice));
   }
-  void fill_nan() { cuda(cudaMemset(get(), 0xff, count_ * sizeof(T))); }
+  void fill_nan() { check_cuda(cudaMemset(get(), 0xff, count_ * sizeof(T))); }
 
   std::vector<T> values() const {
     std::vector<T> result(count_);
-    cuda(cudaMemcpy(result.data(), get(), count_ * sizeof(T), cudaMemcpyDeviceToHost));
+    check_cuda(cudaMemcpy(result.data(), get(), count_ * sizeof(T), cudaMemcpyDeviceToHost));
     return result;
   }
 
   /// Whether nothing was written outside the array.
   bool guards_intact() const {
     std::vector<unsigned char> bytes(total_bytes());
-    cuda(cudaMemcpy(bytes.data(), base_, bytes.size(), cudaMemcpyDeviceToHost));
+    check_cuda(cudaMemcpy(bytes.data(), base_, bytes.size(), cudaMemcpyDeviceToHost));
     std::memset(bytes.data() + before_, 0xff, count_ * sizeof(T));
     for (const unsigned char byte : bytes) {
       if (byte != 0xff) return false;
@@ -171,7 +171,7 @@ void run(const std::vector<output*>& outputs, Launch launch) {
   const stream s;
   const auto from_start = [&](auto&& execute) {
     for (output* o : outputs) o->reset();
-    cuda(cudaDeviceSynchronize());
+    check_cuda(cudaDeviceSynchronize());
     execute();
     s.synchronize();
     return snapshot(outputs);
@@ -185,11 +185,11 @@ void run(const std::vector<output*>& outputs, Launch launch) {
 
   cudaGraph_t graph = nullptr;
   cudaGraphExec_t executable = nullptr;
-  cuda(cudaStreamBeginCapture(s, cudaStreamCaptureModeGlobal));
+  check_cuda(cudaStreamBeginCapture(s, cudaStreamCaptureModeGlobal));
   launch(s);
-  cuda(cudaStreamEndCapture(s, &graph));
-  cuda(cudaGraphInstantiate(&executable, graph, 0));
-  const auto replayed = from_start([&] { cuda(cudaGraphLaunch(executable, s)); });
+  check_cuda(cudaStreamEndCapture(s, &graph));
+  check_cuda(cudaGraphInstantiate(&executable, graph, 0));
+  const auto replayed = from_start([&] { check_cuda(cudaGraphLaunch(executable, s)); });
   cudaGraphExecDestroy(executable);
   cudaGraphDestroy(graph);
   {

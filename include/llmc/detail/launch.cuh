@@ -67,10 +67,16 @@ void launch(const launch_config& config, void (*kernel)(Parameters...), Argument
              cudaLaunchKernelEx(&attributes, kernel, static_cast<Parameters>(arguments)...));
 }
 
-/// Whether rows of `stride` floats that begin at these pointers can be read 16 bytes at a time.
+/// Whether flat arrays that begin at these pointers can be read 16 bytes at a time.
+template <class... Pointers>
+bool is_16_byte_aligned(Pointers... pointers) {
+  return ((reinterpret_cast<std::uintptr_t>(pointers) % 16 == 0) && ...);
+}
+
+/// The same of rows of `stride` floats.
 template <class... Pointers>
 bool is_16_byte_accessible(std::int64_t stride, Pointers... pointers) {
-  return stride % 4 == 0 && ((reinterpret_cast<std::uintptr_t>(pointers) % 16 == 0) && ...);
+  return stride % 4 == 0 && is_16_byte_aligned(pointers...);
 }
 
 /// Calls `body` with device::width_constant<Width>: 4 floats at a time where `wide`, else 1.

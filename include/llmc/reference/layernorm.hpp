@@ -34,11 +34,12 @@ void layernorm_forward(Real* out, Real* mean, Real* rstd, const Real* inp, const
   });
 }
 
+/// layernorm_backward with `addend`, which may be null, added to dinp.
 template <class Real>
-void layernorm_backward(Real* dinp, Real* dweight, Real* dbias, const Real* dout, const Real* inp,
-                        const Real* weight, const Real* mean, const Real* rstd, row_shape shape,
-                        accumulation mode) {
-  checks::require_shape("llmc::reference::layernorm_backward", shape);
+void layernorm_backward_plus(Real* dinp, Real* dweight, Real* dbias, const Real* addend,
+                             const Real* dout, const Real* inp, const Real* weight,
+                             const Real* mean, const Real* rstd, row_shape shape,
+                             accumulation mode) {
   const std::int64_t C = shape.channels;
   const auto norm = [&](std::int64_t row, std::int64_t c) {
     return (static_cast<double>(inp[row * C + c]) - mean[row]) * rstd[row];
@@ -73,10 +74,20 @@ void layernorm_backward(Real* dinp, Real* dweight, Real* dbias, const Real* dout
     dnorm_norm_mean /= static_cast<double>(C);
     for (std::int64_t c = 0; c < C; ++c) {
       const double dnorm = static_cast<double>(dout[row * C + c]) * weight[c];
-      dinp[row * C + c] =
-          static_cast<Real>((dnorm - dnorm_mean - norm(row, c) * dnorm_norm_mean) * rstd[row]);
+      const double gradient = (dnorm - dnorm_mean - norm(row, c) * dnorm_norm_mean) * rstd[row];
+      const double other = addend != nullptr ? addend[row * C + c] : Real(0);
+      dinp[row * C + c] = static_cast<Real>(other + gradient);
     }
   });
+}
+
+template <class Real>
+void layernorm_backward(Real* dinp, Real* dweight, Real* dbias, const Real* dout, const Real* inp,
+                        const Real* weight, const Real* mean, const Real* rstd, row_shape shape,
+                        accumulation mode) {
+  checks::require_shape("llmc::reference::layernorm_backward", shape);
+  layernorm_backward_plus<Real>(dinp, dweight, dbias, nullptr, dout, inp, weight, mean, rstd, shape,
+                                mode);
 }
 
 }  // namespace reference

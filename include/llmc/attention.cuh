@@ -1,0 +1,177 @@
+/// @file
+/// Causal self-attention of NH heads of size HS, with scale = 1 / sqrt(HS); for each head
+///
+///     score[t][j] = scale * sum_d q[t][d] * k[j][d]        for j <= t
+///     lse[t]      = log sum_{j <= t} exp(score[t][j])
+///     out[t][d]   = sum_{j <= t} exp(score[t][j] - lse[t]) * v[j][d]
+///
+/// The attention matrix itself is never kept: backward makes it again from q, k and lse.
+#pragma once
+
+#include <llmc/detail/cuda_only.hpp>
+
+#include <array>
+#include <cmath>
+#include <cstdint>
+
+#include <llmc/detail/attention/materialised.cuh>
+#include <llmc/detail/checks.hpp>
+#include <llmc/detail/launch.cuh>
+#include <llmc/detail/namespace.hpp>
+#include <llmc/matmul_context.hpp>
+#include <llmc/types.hpp>
+
+// ---- forward ----
+
+LLMC_TYPES_BEGIN
+
+enum class attention_forward_variant {
+  /// The best for this device, shape and precision.
+  automatic,
+  /// Scores in memory, for a run of queries at a time and only for the keys that the run can see:
+  /// batched products by cuBLASLt and a softmax between them. `tf32x3` is done in IEEE FP32. A
+  /// masked
+  /// key takes part with weight 0, so an infinity or NaN in its value spoils earlier positions of
+  /// the
+  /// run.
+  materialised
+};
+
+inline constexpr std::array attention_forward_variants{attention_forward_variant::automatic,
+                                                       attention_forward_variant::materialised};
+
+constexpr const char* to_string(attention_forward_variant variant) {
+  switch (variant) {
+    case attention_forward_variant::automatic: return "automatic";
+    case attention_forward_variant::materialised: return "materialised";
+  }
+  return "unknown";
+}
+
+/// Threads a block, as tuned on an H100.
+template <attention_forward_variant Variant>
+inline constexpr int attention_forward_block_size = 256;
+
+LLMC_TYPES_END
+
+LLMC_NAMESPACE_BEGIN
+
+/// Bytes of scratch that attention_forward needs for this shape.
+inline std::size_t attention_forward_workspace_bytes(attention_shape shape) {
+  constexpr const char* function = "llmc::attention_forward_workspace_bytes";
+  checks::require_shape(function, shape);
+  return detail::materialised_forward_workspace(function, shape).bytes();
+}
+
+/// Causal self-attention; see the top of this file for the formula.
+///
+/// @param[out]    out       (B, T, NH, HS), overwritten; must not alias an input
+/// @param[out]    lse       (B, NH, T), overwritten: what backward needs
+/// @param[out]    workspace attention_forward_workspace_bytes(shape) bytes, 16-byte aligned as
+///                          cudaMalloc gives it; its contents are lost
+/// @param[in]     qkv       (B, T, 3, NH, HS): queries, keys and values of each position
+/// @param         arithmetic ieee, tf32 or tf32x3; where the card has no TF32 all three are ieee
+/// @param[in,out] context   of the current device; its workspace is used until the stream gets
+/// there
+///
+/// Any alignment of out, lse and qkv. Deterministic. Throws invalid_argument for a negative extent,
+/// NH < 1, HS < 1, a null array or a context of another device; cublas_error or cuda_error if a
+/// product or a launch fails.
+template <attention_forward_variant Variant = attention_forward_variant::automatic,
+          int BlockSize = attention_forward_block_size<Variant>>
+void attention_forward(float* out, float* lse, void* workspace, const float* qkv,
+                       attention_shape shape, precision arithmetic, matmul_context& context,
+                       cudaStream_t stream) {
+  static_assert(detail::is_block_size(BlockSize),
+                "attention_forward: BlockSize must be a multiple of 32 between 32 and 1024");
+  constexpr const char* function = "llmc::attention_forward";
+  checks::require_shape(function, shape);
+  if (shape.batch == 0 || shape.sequence == 0) return;
+  checks::require_pointer(function, "out", out);
+  checks::require_pointer(function, "lse", lse);
+  checks::require_pointer(function, "workspace", workspace);
+  checks::require_pointer(function, "qkv", qkv);
+  detail::materialised_attention<BlockSize>{function, shape, arithmetic, context, stream}.forward(
+      out, lse, workspace, qkv);
+}
+
+LLMC_NAMESPACE_END
+
+// ---- backward ----
+
+LLMC_TYPES_BEGIN
+
+enum class attention_backward_variant {
+  /// The best for this device, shape and precision.
+  automatic,
+  /// The probabilities made again in memory from q, k and lse, for a run of queries at a time, and
+  /// five batched products by cuBLASLt. `tf32x3` is done in IEEE FP32.
+  materialised
+};
+
+inline constexpr std::array attention_backward_variants{attention_backward_variant::automatic,
+                                                        attention_backward_variant::materialised};
+
+constexpr const char* to_string(attention_backward_variant variant) {
+  switch (variant) {
+    case attention_backward_variant::automatic: return "automatic";
+    case attention_backward_variant::materialised: return "materialised";
+  }
+  return "unknown";
+}
+
+/// Threads a block, as tuned on an H100.
+template <attention_backward_variant Variant>
+inline constexpr int attention_backward_block_size = 256;
+
+LLMC_TYPES_END
+
+LLMC_NAMESPACE_BEGIN
+
+/// Bytes of scratch that attention_backward needs for this shape.
+inline std::size_t attention_backward_workspace_bytes(attention_shape shape) {
+  constexpr const char* function = "llmc::attention_backward_workspace_bytes";
+  checks::require_shape(function, shape);
+  return detail::materialised_backward_workspace(function, shape).bytes();
+}
+
+/// The gradients of attention_forward. With p = exp(score - lse), dp[t][j] = sum_d dout[t][d]
+/// v[j][d] and delta[t] = sum_d dout[t][d] out[t][d]:
+///
+///     ds[t][j] = p[t][j] * (dp[t][j] - delta[t])
+///     dq[t] = scale * sum_j ds[t][j] k[j],  dk[j] = scale * sum_t ds[t][j] q[t],
+///     dv[j] = sum_t p[t][j] dout[t]
+///
+/// @param[out]    dqkv      (B, T, 3, NH, HS), overwritten; must not alias an input
+/// @param[out]    workspace attention_backward_workspace_bytes(shape) bytes, 16-byte aligned as
+///                          cudaMalloc gives it; its contents are lost
+/// @param[in]     dout      (B, T, NH, HS)
+/// @param[in]     qkv       (B, T, 3, NH, HS), the input of the forward pass
+/// @param[in]     out       (B, T, NH, HS), from the forward pass
+/// @param[in]     lse       (B, NH, T), from the forward pass
+/// @param         arithmetic ieee, tf32 or tf32x3; where the card has no TF32 all three are ieee
+/// @param[in,out] context   of the current device; its workspace is used until the stream gets
+/// there
+///
+/// Any alignment of dqkv, dout, qkv, out and lse. Deterministic. Throws as attention_forward does.
+template <attention_backward_variant Variant = attention_backward_variant::automatic,
+          int BlockSize = attention_backward_block_size<Variant>>
+void attention_backward(float* dqkv, void* workspace, const float* dout, const float* qkv,
+                        const float* out, const float* lse, attention_shape shape,
+                        precision arithmetic, matmul_context& context, cudaStream_t stream) {
+  static_assert(detail::is_block_size(BlockSize),
+                "attention_backward: BlockSize must be a multiple of 32 between 32 and 1024");
+  constexpr const char* function = "llmc::attention_backward";
+  checks::require_shape(function, shape);
+  if (shape.batch == 0 || shape.sequence == 0) return;
+  checks::require_pointer(function, "dqkv", dqkv);
+  checks::require_pointer(function, "workspace", workspace);
+  checks::require_pointer(function, "dout", dout);
+  checks::require_pointer(function, "qkv", qkv);
+  checks::require_pointer(function, "out", out);
+  checks::require_pointer(function, "lse", lse);
+  detail::materialised_attention<BlockSize>{function, shape, arithmetic, context, stream}.backward(
+      dqkv, workspace, dout, qkv, out, lse);
+}
+
+LLMC_NAMESPACE_END

@@ -1,0 +1,300 @@
+/// @file
+/// The gradient of the token table: the rows of dout summed by token, in a fixed order and without
+/// atomics, for any distribution of the tokens.
+///
+/// The positions are sorted by token (stable, so in their own order within a token), and the sorted
+/// list is cut into pieces of equal length. A warp sums a piece. A token that lies inside one piece
+/// is finished there. One that crosses a border leaves a partial sum in each of its pieces, and a
+/// second kernel adds those in order.
+#pragma once
+
+#include <llmc/detail/cuda_only.hpp>
+
+#include <cub/device/device_radix_sort.cuh>
+
+#include <cstddef>
+#include <cstdint>
+
+#include <llmc/detail/checks.hpp>
+#include <llmc/detail/launch.cuh>
+#include <llmc/detail/namespace.hpp>
+#include <llmc/device/pack.cuh>
+#include <llmc/device/reduce.cuh>
+#include <llmc/types.hpp>
+
+LLMC_NAMESPACE_BEGIN
+namespace detail {
+
+/// Positions and their tokens in sorted order. A token out of range is sorted to the end.
+struct sorted_tokens {
+  const std::uint32_t* tokens;
+  const std::int64_t* positions;
+  std::int64_t count;
+  std::int64_t piece_length;
+  std::uint32_t end_token;  ///< what stands for a token out of range; above all others
+
+  __host__ __device__ std::int64_t pieces() const {
+    return (count + piece_length - 1) / piece_length;
+  }
+  __device__ std::int64_t piece_begin(std::int64_t piece) const { return piece * piece_length; }
+  __device__ std::int64_t piece_end(std::int64_t piece) const {
+    return piece + 1 < pieces() ? (piece + 1) * piece_length : count;
+  }
+  /// The token before (after) a piece; one that does not exist where there is none.
+  __device__ std::uint32_t token_before(std::int64_t piece) const {
+    return piece > 0 ? tokens[piece_begin(piece) - 1] : no_token;
+  }
+  __device__ std::uint32_t token_after(std::int64_t piece) const {
+    return piece_end(piece) < count ? tokens[piece_end(piece)] : no_token;
+  }
+
+ private:
+  static constexpr std::uint32_t no_token = 0xffffffff;
+};
+
+/// A function of the shape alone, so that the bits do not depend on the card: pieces short enough
+/// to fill a large GPU, few enough that the sum over a token's partials stays short.
+inline std::int64_t token_piece_length(std::int64_t count) {
+  constexpr std::int64_t shortest = 16;
+  constexpr std::int64_t most_pieces = 2048;
+  const std::int64_t wanted = ceil_div(count, most_pieces);
+  return wanted < shortest ? shortest : wanted;
+}
+
+/// Tokens are int32, so nothing above 2^31 is needed however large the table is.
+inline std::uint32_t end_token(encoder_shape shape) {
+  constexpr std::int64_t past_int32 = std::int64_t{1} << 31;
+  return static_cast<std::uint32_t>(shape.vocabulary < past_int32 ? shape.vocabulary : past_int32);
+}
+
+/// Where things lie in the workspace.
+struct token_gradient_workspace {
+  float* partials;  ///< (pieces, 2, C): a piece's sums for the tokens that came from the piece
+                    ///< before it and that go on in the piece after it
+  std::int64_t* positions[2];
+  std::uint32_t* tokens[2];
+  void* sort;
+  std::uintptr_t end;
+};
+
+constexpr std::size_t workspace_alignment = 256;
+
+/// Cuts up a workspace that begins at `base`, whatever its alignment.
+inline token_gradient_workspace cut_token_gradient_workspace(const char* function, void* base,
+                                                             encoder_shape shape,
+                                                             std::size_t sort_bytes) {
+  const std::int64_t count = shape.batch * shape.sequence;
+  std::uintptr_t next = reinterpret_cast<std::uintptr_t>(base);
+  const auto take = [&](std::size_t bytes) {
+    const std::uintptr_t begin =
+        (next + workspace_alignment - 1) / workspace_alignment * workspace_alignment;
+    next = begin + bytes;
+    return reinterpret_cast<void*>(begin);
+  };
+  token_gradient_workspace result{};
+  result.partials = static_cast<float*>(take(checks::bytes<float>(
+      function, ceil_div(count, token_piece_length(count)), 2, shape.channels)));
+  for (std::int64_t*& positions : result.positions) {
+    positions = static_cast<std::int64_t*>(take(checks::bytes<std::int64_t>(function, count)));
+  }
+  for (std::uint32_t*& tokens : result.tokens) {
+    tokens = static_cast<std::uint32_t*>(take(checks::bytes<std::uint32_t>(function, count)));
+  }
+  result.sort = take(sort_bytes);
+  result.end = next;
+  return result;
+}
+
+/// Sorts the pairs, or, with `sort` null, sets `sort_bytes` to what that needs.
+inline void sort_tokens(const char* function, void* sort, std::size_t& sort_bytes,
+                        cub::DoubleBuffer<std::uint32_t>& tokens,
+                        cub::DoubleBuffer<std::int64_t>& positions, encoder_shape shape,
+                        cudaStream_t stream) {
+  int bits = 1;
+  while (end_token(shape) >> bits != 0) ++bits;
+  check_cuda(function, "sorting the tokens",
+             cub::DeviceRadixSort::SortPairs(sort, sort_bytes, tokens, positions,
+                                             shape.batch * shape.sequence, 0, bits, stream));
+}
+
+inline std::size_t token_sort_bytes(const char* function, encoder_shape shape) {
+  std::size_t bytes = 0;
+  cub::DoubleBuffer<std::uint32_t> tokens;
+  cub::DoubleBuffer<std::int64_t> positions;
+  sort_tokens(function, nullptr, bytes, tokens, positions, shape, nullptr);
+  return bytes;
+}
+
+inline std::size_t token_gradient_workspace_bytes(const char* function, encoder_shape shape) {
+  if (shape.batch * shape.sequence == 0) return 0;
+  const std::size_t from_aligned_base =
+      cut_token_gradient_workspace(function, nullptr, shape, token_sort_bytes(function, shape)).end;
+  return from_aligned_base + workspace_alignment - 1;
+}
+
+/// The pairs to be sorted.
+template <int BlockSize>
+__global__ void __launch_bounds__(BlockSize)
+    token_pairs_kernel(std::uint32_t* keys, std::int64_t* positions, const std::int32_t* tokens,
+                       std::int64_t count, std::uint32_t end_token) {
+  for (std::int64_t i = device::thread_in_grid(); i < count; i += device::threads_in_grid()) {
+    const auto token = static_cast<std::uint32_t>(tokens[i]);  // a negative one becomes large
+    keys[i] = token < end_token ? token : end_token;
+    positions[i] = i;
+  }
+}
+
+/// The pieces' sums for `Width` columns: of tokens that lie inside a piece added to dwte, of others
+/// to `partials`.
+template <int Width>
+__device__ void sum_token_piece(float* dwte, float* partials, const float* dout,
+                                const sorted_tokens& sorted, std::int64_t piece,
+                                std::int64_t column, std::int64_t channels) {
+  constexpr int batch = 4;  // rows on their way at the same time
+  const std::int64_t end = sorted.piece_end(piece);
+  const std::uint32_t before = sorted.token_before(piece);
+  const std::uint32_t after = sorted.token_after(piece);
+  float* from_before = partials + piece * 2 * channels + column;
+
+  device::pack<Width> sum = {};
+  for (std::int64_t first = sorted.piece_begin(piece); first < end; first += batch) {
+    device::pack<Width> rows[batch] = {};
+#pragma unroll
+    for (int j = 0; j < batch; ++j) {
+      if (first + j < end) {
+        rows[j] = device::load<Width>(dout + sorted.positions[first + j] * channels + column);
+      }
+    }
+#pragma unroll
+    for (int j = 0; j < batch; ++j) {
+      if (first + j >= end) break;
+#pragma unroll
+      for (int i = 0; i < Width; ++i) sum[i] += rows[j][i];
+      const std::uint32_t token = sorted.tokens[first + j];
+      const bool goes_on = first + j + 1 < end && sorted.tokens[first + j + 1] == token;
+      if (goes_on) continue;
+      if (token == before) {
+        device::store<Width>(from_before, sum);
+      } else if (token == after) {
+        device::store<Width>(from_before + channels, sum);
+      } else if (token < sorted.end_token) {
+        device::store_or_add<Width>(dwte + token * channels + column, sum, true);
+      }
+      sum = {};
+    }
+  }
+}
+
+/// Adds to dwte, for `Width` columns, the partial sums of the token that begins in this piece and
+/// goes on in the next, if there is one.
+template <int Width>
+__device__ void sum_token_partials(float* dwte, const float* partials, const sorted_tokens& sorted,
+                                   std::int64_t piece, std::int64_t column, std::int64_t channels) {
+  const std::uint32_t token = sorted.token_after(piece);
+  if (token >= sorted.end_token || token == sorted.token_before(piece) ||
+      token != sorted.tokens[sorted.piece_end(piece) - 1]) {
+    return;
+  }
+  std::int64_t last = piece + 1;  // the last piece that begins with the token: by bisection
+  for (std::int64_t past = sorted.pieces(); past - last > 1;) {
+    const std::int64_t middle = last + (past - last) / 2;
+    if (sorted.tokens[sorted.piece_begin(middle)] == token) {
+      last = middle;
+    } else {
+      past = middle;
+    }
+  }
+
+  const auto from_before = [&](std::int64_t p) {
+    return device::load<Width>(partials + p * 2 * channels + column);
+  };
+  const auto begun = device::load<Width>(partials + (piece * 2 + 1) * channels + column);
+  double total[Width];  // thousands of partials may meet here
+#pragma unroll
+  for (int i = 0; i < Width; ++i) total[i] = begun[i];
+#pragma unroll 8
+  for (std::int64_t p = piece + 1; p <= last; ++p) {
+    const auto partial = from_before(p);
+#pragma unroll
+    for (int i = 0; i < Width; ++i) total[i] += partial[i];
+  }
+  device::pack<Width> sum;
+#pragma unroll
+  for (int i = 0; i < Width; ++i) sum[i] = static_cast<float>(total[i]);
+  device::store_or_add<Width>(dwte + token * channels + column, sum, true);
+}
+
+/// Calls `body(piece, column)` for each piece and each pack of columns; a warp's lanes share the
+/// piece.
+template <int Width, class Body>
+__device__ __forceinline__ void for_each_piece_and_column(std::int64_t pieces,
+                                                          std::int64_t channels, Body body) {
+  constexpr std::int64_t tile_columns = device::warp_size * Width;
+  const std::int64_t tiles = (channels + tile_columns - 1) / tile_columns;
+  for (std::int64_t work = device::thread_in_grid() / device::warp_size; work < pieces * tiles;
+       work += device::threads_in_grid() / device::warp_size) {
+    const std::int64_t column =
+        work % tiles * tile_columns + threadIdx.x % device::warp_size * Width;
+    if (column < channels) body(work / tiles, column);
+  }
+}
+
+template <int Width, int BlockSize>
+__global__ void __launch_bounds__(BlockSize)
+    token_pieces_kernel(float* dwte, float* partials, const float* dout, sorted_tokens sorted,
+                        std::int64_t channels) {
+  for_each_piece_and_column<Width>(
+      sorted.pieces(), channels, [&](std::int64_t piece, std::int64_t column) {
+        sum_token_piece<Width>(dwte, partials, dout, sorted, piece, column, channels);
+      });
+}
+
+template <int Width, int BlockSize>
+__global__ void __launch_bounds__(BlockSize)
+    token_partials_kernel(float* dwte, const float* partials, sorted_tokens sorted,
+                          std::int64_t channels) {
+  for_each_piece_and_column<Width>(
+      sorted.pieces(), channels, [&](std::int64_t piece, std::int64_t column) {
+        sum_token_partials<Width>(dwte, partials, sorted, piece, column, channels);
+      });
+}
+
+/// All of it: clears dwte where it is overwritten, sorts, sums.
+template <int BlockSize>
+void token_gradient(const char* function, float* dwte, void* workspace, const std::int32_t* tokens,
+                    const float* dout, encoder_shape shape, accumulation mode,
+                    cudaStream_t stream) {
+  if (mode == accumulation::overwrite) {
+    check_cuda(
+        function, "clearing dwte",
+        cudaMemsetAsync(dwte, 0, checks::bytes<float>(function, shape.vocabulary, shape.channels),
+                        stream));
+  }
+  const std::int64_t count = shape.batch * shape.sequence;
+  if (count == 0) return;
+
+  std::size_t sort_bytes = token_sort_bytes(function, shape);
+  const token_gradient_workspace space =
+      cut_token_gradient_workspace(function, workspace, shape, sort_bytes);
+  launch({function, ceil_div(count, BlockSize), BlockSize, 0, stream},
+         token_pairs_kernel<BlockSize>, space.tokens[0], space.positions[0], tokens, count,
+         end_token(shape));
+  cub::DoubleBuffer<std::uint32_t> keys(space.tokens[0], space.tokens[1]);
+  cub::DoubleBuffer<std::int64_t> positions(space.positions[0], space.positions[1]);
+  sort_tokens(function, space.sort, sort_bytes, keys, positions, shape, stream);
+
+  const sorted_tokens sorted{keys.Current(), positions.Current(), count, token_piece_length(count),
+                             end_token(shape)};
+  with_access_width(is_16_byte_accessible(shape.channels, dwte, dout), [&](auto width) {
+    const std::int64_t warps =
+        sorted.pieces() * ceil_div(shape.channels, device::warp_size * width());
+    const std::int64_t blocks = ceil_div(warps, BlockSize / device::warp_size);
+    launch({function, blocks, BlockSize, 0, stream}, token_pieces_kernel<width(), BlockSize>, dwte,
+           space.partials, dout, sorted, shape.channels);
+    launch({function, blocks, BlockSize, 0, stream}, token_partials_kernel<width(), BlockSize>,
+           dwte, space.partials, sorted, shape.channels);
+  });
+}
+
+}  // namespace detail
+LLMC_NAMESPACE_END
