@@ -9,5 +9,5 @@ if(LLMC_WARNINGS_AS_ERRORS)
 endif()
 list(JOIN warnings "," joined)
 target_compile_options(llmc_warnings INTERFACE
-  $<$<COMPILE_LANG_AND_ID:CXX,GNU,Clang>:${warnings}>
-  $<$<COMPILE_LANG_AND_ID:CUDA,NVIDIA>:-Xcompiler=${joined}>)
+  "$<$<COMPILE_LANG_AND_ID:CXX,GNU,Clang>:${warnings}>"
+  "$<$<COMPILE_LANG_AND_ID:CUDA,NVIDIA>:-Xcompiler=${joined}>")

@@ -189,6 +189,9 @@ TEST_CASE("attention refuses what it cannot do", "[attention]") {
       "llmc::attention_backward_workspace_bytes: sequence must be at least 0, got -2");
   CHECK_THROWS_AS(llmc::attention_forward_workspace_bytes({1 << 20, 1 << 20, 1 << 10, 1 << 10}),
                   llmc::invalid_argument);
+}
+
+TEST_CASE("attention names an array that is missing", "[attention]") {
   LLMC_REQUIRE_GPU();
   matmul_context context;
   const buffer<float> some(64);

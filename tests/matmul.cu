@@ -270,6 +270,9 @@ TEST_CASE("matmul refuses what it cannot do", "[matmul]") {
       "llmc::matmul_backward_workspace_bytes: out_channels must be at least 1, got 0");
   CHECK_THROWS_AS(llmc::matmul_backward_workspace_bytes({std::int64_t{1} << 40, 1, 1 << 30}),
                   llmc::invalid_argument);
+}
+
+TEST_CASE("matmul names an array that is missing", "[matmul]") {
   LLMC_REQUIRE_GPU();
   matmul_context context;
   const buffer<float> some(64);

@@ -59,6 +59,20 @@ struct row_statistics {
   float rstd;
 };
 
+/// Reciprocal standard deviation of a row whose mean is known, by one full warp; every lane gets
+/// it.
+template <int Width>
+__device__ float layernorm_row_rstd(const float* inp, std::int64_t channels, float mean,
+                                    float epsilon) {
+  const int lane = threadIdx.x % warp_size;
+  float squares = 0.0f;
+  for_each_pack<Width>(channels, lane, warp_size, [&](auto width, std::int64_t c) {
+    const auto x = load<width()>(inp + c);
+    for (int i = 0; i < width(); ++i) squares += (x[i] - mean) * (x[i] - mean);
+  });
+  return 1.0f / sqrtf(warp_sum(squares) / static_cast<float>(channels) + epsilon);
+}
+
 /// Mean and reciprocal standard deviation of a row, by one full warp; every lane gets them.
 template <int Width>
 __device__ row_statistics layernorm_row_statistics(const float* inp, std::int64_t channels,
@@ -70,13 +84,7 @@ __device__ row_statistics layernorm_row_statistics(const float* inp, std::int64_
     for (int i = 0; i < width(); ++i) sum += x[i];
   });
   const float mean = warp_sum(sum) / static_cast<float>(channels);
-
-  float squares = 0.0f;
-  for_each_pack<Width>(channels, lane, warp_size, [&](auto width, std::int64_t c) {
-    const auto x = load<width()>(inp + c);
-    for (int i = 0; i < width(); ++i) squares += (x[i] - mean) * (x[i] - mean);
-  });
-  return {mean, 1.0f / sqrtf(warp_sum(squares) / static_cast<float>(channels) + epsilon)};
+  return {mean, layernorm_row_rstd<Width>(inp, channels, mean, epsilon)};
 }
 
 /// Normalises a row whose statistics are known, by one warp.
@@ -167,8 +175,7 @@ enum class layernorm_backward_variant {
   /// The best for this device and shape.
   automatic,
   /// dinp by a warp a row; dweight and dbias as column sums in two stages. Reads dout and inp
-  /// twice,
-  /// the second time mostly from the L2 cache. Works for any C, deterministic.
+  /// twice, the second time mostly from the L2 cache. Works for any C, deterministic.
   warp_per_row
 };
 

@@ -43,6 +43,17 @@ __device__ __forceinline__ void store(float* to, pack<Width> value) {
   *reinterpret_cast<pack<Width>*>(to) = value;
 }
 
+/// Stores what nobody reads soon, so that it leaves the caches first.
+template <int Width>
+__device__ __forceinline__ void store_streaming(float* to, pack<Width> value) {
+  if constexpr (Width == 4) {
+    __stcs(reinterpret_cast<float4*>(to), make_float4(value[0], value[1], value[2], value[3]));
+  } else {
+#pragma unroll
+    for (int i = 0; i < Width; ++i) __stcs(to + i, value[i]);
+  }
+}
+
 /// Adds a pack to what memory holds, or overwrites it.
 template <int Width>
 __device__ __forceinline__ void store_or_add(float* to, pack<Width> value, bool add) {
@@ -66,6 +77,21 @@ __device__ __forceinline__ void for_each_pack(std::int64_t count, std::int64_t w
     for (std::int64_t i = packs * Width + worker; i < count; i += workers)
       body(width_constant<1>{}, i);
   }
+}
+
+/// The same walk from the end to the beginning. A second pass over a range too long for the cache
+/// then begins with what the first pass read last and the cache still holds.
+template <int Width, class Body>
+__device__ __forceinline__ void for_each_pack_reversed(std::int64_t count, std::int64_t worker,
+                                                       std::int64_t workers, Body body) {
+  const std::int64_t packs = count / Width;
+  if constexpr (Width > 1) {
+    for (std::int64_t i = packs * Width + worker; i < count; i += workers)
+      body(width_constant<1>{}, i);
+  }
+  const std::int64_t turns = (packs - worker + workers - 1) / workers;
+  for (std::int64_t p = worker + (turns - 1) * workers; p >= 0; p -= workers)
+    body(width_constant<Width>{}, p * Width);
 }
 
 /// The position of this thread in the whole grid, and the number of threads in it: a grid-stride

@@ -1,0 +1,135 @@
+/// @file
+/// Softmax, cross-entropy and the gradient of both in one step, in place: what the end of a
+/// language model needs and the largest array it touches.
+///
+///     losses[row]    = log(sum_{c < V} exp(logits[row][c])) - logits[row][target]
+///     logits[row][c] = (softmax(logits[row])[c] - (c == target)) * dloss
+///
+/// Rows are Vp >= V apart; the padding columns [V, Vp) take no part.
+#pragma once
+
+#include <llmc/detail/cuda_only.hpp>
+
+#include <array>
+#include <cstdint>
+
+#include <llmc/detail/checks.hpp>
+#include <llmc/detail/launch.cuh>
+#include <llmc/detail/namespace.hpp>
+#include <llmc/device/row_softmax.cuh>
+#include <llmc/types.hpp>
+
+LLMC_TYPES_BEGIN
+
+enum class classifier_forward_backward_variant {
+  /// The best for this device and shape.
+  automatic,
+  /// A block owns a row and passes over it twice: maximum and sum together, then, from the end
+  /// back, the gradient. The rows in flight fit the L2 cache, so that the second pass costs little
+  /// memory traffic but the writing. Wins for vocabularies of a thousand and more; small ones leave
+  /// most of its threads idle.
+  block_per_row
+};
+
+inline constexpr std::array classifier_forward_backward_variants{
+    classifier_forward_backward_variant::automatic,
+    classifier_forward_backward_variant::block_per_row};
+
+constexpr const char* to_string(classifier_forward_backward_variant variant) {
+  switch (variant) {
+    case classifier_forward_backward_variant::automatic: return "automatic";
+    case classifier_forward_backward_variant::block_per_row: return "block_per_row";
+  }
+  return "unknown";
+}
+
+/// Threads a block; not yet measured. Many threads a row keep few rows in flight, which is what
+/// the cache asks for.
+template <classifier_forward_backward_variant Variant>
+inline constexpr int classifier_forward_backward_block_size = 1024;
+
+LLMC_TYPES_END
+
+LLMC_NAMESPACE_BEGIN
+namespace device {
+
+/// Overwrites a row of logits, whose target is a column, with its gradient, by a block; every
+/// thread gets the loss.
+template <int Width, int BlockSize>
+__device__ float classifier_row(float* logits, std::int32_t target, float dloss,
+                                classifier_shape shape,
+                                typename softmax_reducer<BlockSize>::storage& storage) {
+  const float target_logit = logits[target];  // before the statistics' barrier: then it is lost
+  const softmax_statistics statistics =
+      softmax_row_statistics<Width, BlockSize>(logits, shape.vocabulary, storage);
+  crossentropy_gradient_row<Width, BlockSize>(logits, logits, statistics, target, dloss, shape);
+  return crossentropy_loss(statistics, target_logit);
+}
+
+}  // namespace device
+
+namespace detail {
+
+template <int Width, int BlockSize>
+__global__ void __launch_bounds__(BlockSize)
+    classifier_forward_backward_kernel(float* logits, float* losses, std::uint64_t* out_of_range,
+                                       const std::int32_t* targets, classifier_shape shape,
+                                       float dloss) {
+  __shared__ typename device::softmax_reducer<BlockSize>::storage storage;
+  for (std::int64_t row = blockIdx.x; row < shape.rows; row += gridDim.x) {
+    float* x = logits + row * shape.padded_vocabulary;
+    const std::int32_t target = targets[row];
+    float loss = 0.0f;
+    if (device::has_target(shape, target)) {
+      loss = device::classifier_row<Width, BlockSize>(x, target, dloss, shape, storage);
+    } else {
+      device::clear_row<Width, BlockSize>(x, shape.padded_vocabulary);
+      if (threadIdx.x == 0) device::count_missing_target(out_of_range, target);
+    }
+    if (threadIdx.x == 0) losses[row] = loss;
+  }
+}
+
+}  // namespace detail
+
+/// The loss of every row and, over the logits, its gradient; see the top of this file for the
+/// formulas.
+///
+/// @param[in,out] logits       (rows, Vp): the logits, overwritten by the gradient, with 0 in the
+///                             padding
+/// @param[out]    losses       (rows), overwritten
+/// @param[in,out] out_of_range one number, to which the targets that are neither in [0, V) nor
+///                             `ignored_target` are added; may be null
+/// @param[in]     targets      (rows)
+/// @param         dloss        the gradient of each row's loss: 1 / rows for their mean
+///
+/// A row whose target is `ignored_target` or out of range has loss 0 and gradient 0, whatever its
+/// logits. A target whose logit is -infinity costs +infinity; a row without any finite logit, or
+/// with a +infinity or a NaN among its logits, becomes NaN, and so does its loss. Any alignment.
+/// Deterministic. Throws invalid_argument for rows < 0, V < 1, Vp < V or a null array; cuda_error
+/// if the launch fails.
+template <
+    classifier_forward_backward_variant Variant = classifier_forward_backward_variant::automatic,
+    int BlockSize = classifier_forward_backward_block_size<Variant>>
+void classifier_forward_backward(float* logits, float* losses, std::uint64_t* out_of_range,
+                                 const std::int32_t* targets, classifier_shape shape, float dloss,
+                                 cudaStream_t stream) {
+  static_assert(
+      detail::is_block_size(BlockSize),
+      "classifier_forward_backward: BlockSize must be a multiple of 32 between 32 and 1024");
+  constexpr const char* function = "llmc::classifier_forward_backward";
+  checks::require_shape(function, shape);
+  if (shape.rows == 0) return;
+  checks::require_pointer(function, "logits", logits);
+  checks::require_pointer(function, "losses", losses);
+  checks::require_pointer(function, "targets", targets);
+
+  detail::with_access_width(
+      detail::is_16_byte_accessible(shape.padded_vocabulary, logits), [&](auto width) {
+        detail::launch({function, shape.rows, BlockSize, 0, stream},
+                       detail::classifier_forward_backward_kernel<width(), BlockSize>, logits,
+                       losses, out_of_range, targets, shape, dloss);
+      });
+}
+
+LLMC_NAMESPACE_END

@@ -1,0 +1,201 @@
+/// @file
+/// Cross-entropy of logits against one target column a row:
+///
+///     losses[row] = log(sum_{c < V} exp(logits[row][c])) - logits[row][target]
+///
+/// Rows are Vp >= V apart; the padding columns [V, Vp) take no part. A row whose target is
+/// `ignored_target` has loss and gradient 0. So has a row whose target is otherwise outside [0, V);
+/// it is counted.
+#pragma once
+
+#include <llmc/detail/cuda_only.hpp>
+
+#include <array>
+#include <cstdint>
+
+#include <llmc/detail/checks.hpp>
+#include <llmc/detail/launch.cuh>
+#include <llmc/detail/namespace.hpp>
+#include <llmc/device/row_softmax.cuh>
+#include <llmc/types.hpp>
+
+// ---- forward ----
+
+LLMC_TYPES_BEGIN
+
+enum class crossentropy_forward_variant {
+  /// The best for this device and shape.
+  automatic,
+  /// A block owns a row and reads it once, maximum and sum together. Wins for vocabularies of a
+  /// thousand and more; small ones leave most of its threads idle.
+  block_per_row
+};
+
+inline constexpr std::array crossentropy_forward_variants{
+    crossentropy_forward_variant::automatic, crossentropy_forward_variant::block_per_row};
+
+constexpr const char* to_string(crossentropy_forward_variant variant) {
+  switch (variant) {
+    case crossentropy_forward_variant::automatic: return "automatic";
+    case crossentropy_forward_variant::block_per_row: return "block_per_row";
+  }
+  return "unknown";
+}
+
+/// Threads a block; not yet measured.
+template <crossentropy_forward_variant Variant>
+inline constexpr int crossentropy_forward_block_size = 1024;
+
+LLMC_TYPES_END
+
+LLMC_NAMESPACE_BEGIN
+namespace detail {
+
+template <int Width, int BlockSize>
+__global__ void __launch_bounds__(BlockSize)
+    crossentropy_forward_kernel(float* losses, std::uint64_t* out_of_range, const float* logits,
+                                const std::int32_t* targets, classifier_shape shape) {
+  __shared__ typename device::softmax_reducer<BlockSize>::storage storage;
+  for (std::int64_t row = blockIdx.x; row < shape.rows; row += gridDim.x) {
+    const float* x = logits + row * shape.padded_vocabulary;
+    const std::int32_t target = targets[row];
+    float loss = 0.0f;
+    if (device::has_target(shape, target)) {
+      loss = device::crossentropy_loss(
+          device::softmax_row_statistics<Width, BlockSize>(x, shape.vocabulary, storage),
+          x[target]);
+    } else if (threadIdx.x == 0) {
+      device::count_missing_target(out_of_range, target);
+    }
+    if (threadIdx.x == 0) losses[row] = loss;
+  }
+}
+
+}  // namespace detail
+
+/// The cross-entropy of every row; see the top of this file for the formula.
+///
+/// @param[out]    losses       (rows), overwritten
+/// @param[in,out] out_of_range one number, to which the targets that are neither in [0, V) nor
+///                             `ignored_target` are added; may be null
+/// @param[in]     logits       (rows, Vp)
+/// @param[in]     targets      (rows)
+///
+/// A target whose logit is -infinity costs +infinity; a row without any finite logit, or with a
+/// +infinity or a NaN among its logits, has loss NaN. Any alignment. Deterministic. Throws
+/// invalid_argument for rows < 0, V < 1, Vp < V or a null array; cuda_error if the launch fails.
+template <crossentropy_forward_variant Variant = crossentropy_forward_variant::automatic,
+          int BlockSize = crossentropy_forward_block_size<Variant>>
+void crossentropy_forward(float* losses, std::uint64_t* out_of_range, const float* logits,
+                          const std::int32_t* targets, classifier_shape shape,
+                          cudaStream_t stream) {
+  static_assert(detail::is_block_size(BlockSize),
+                "crossentropy_forward: BlockSize must be a multiple of 32 between 32 and 1024");
+  constexpr const char* function = "llmc::crossentropy_forward";
+  checks::require_shape(function, shape);
+  if (shape.rows == 0) return;
+  checks::require_pointer(function, "losses", losses);
+  checks::require_pointer(function, "logits", logits);
+  checks::require_pointer(function, "targets", targets);
+
+  detail::with_access_width(
+      detail::is_16_byte_accessible(shape.padded_vocabulary, logits), [&](auto width) {
+        detail::launch({function, shape.rows, BlockSize, 0, stream},
+                       detail::crossentropy_forward_kernel<width(), BlockSize>, losses,
+                       out_of_range, logits, targets, shape);
+      });
+}
+
+LLMC_NAMESPACE_END
+
+// ---- backward ----
+
+LLMC_TYPES_BEGIN
+
+enum class crossentropy_backward_variant {
+  /// The best for this device and shape.
+  automatic,
+  /// A block owns a row and passes over it twice: maximum and sum, then the gradient, which finds
+  /// most of the row in the cache. Wins and loses where
+  /// crossentropy_forward_variant::block_per_row does.
+  block_per_row
+};
+
+inline constexpr std::array crossentropy_backward_variants{
+    crossentropy_backward_variant::automatic, crossentropy_backward_variant::block_per_row};
+
+constexpr const char* to_string(crossentropy_backward_variant variant) {
+  switch (variant) {
+    case crossentropy_backward_variant::automatic: return "automatic";
+    case crossentropy_backward_variant::block_per_row: return "block_per_row";
+  }
+  return "unknown";
+}
+
+/// Threads a block; not yet measured.
+template <crossentropy_backward_variant Variant>
+inline constexpr int crossentropy_backward_block_size = 1024;
+
+LLMC_TYPES_END
+
+LLMC_NAMESPACE_BEGIN
+namespace detail {
+
+template <int Width, int BlockSize>
+__global__ void __launch_bounds__(BlockSize)
+    crossentropy_backward_kernel(float* dlogits, const float* dlosses, const float* logits,
+                                 const std::int32_t* targets, classifier_shape shape) {
+  __shared__ typename device::softmax_reducer<BlockSize>::storage storage;
+  for (std::int64_t row = blockIdx.x; row < shape.rows; row += gridDim.x) {
+    const float* x = logits + row * shape.padded_vocabulary;
+    float* dx = dlogits + row * shape.padded_vocabulary;
+    const std::int32_t target = targets[row];
+    if (device::has_target(shape, target)) {
+      const device::softmax_statistics statistics =
+          device::softmax_row_statistics<Width, BlockSize>(x, shape.vocabulary, storage);
+      device::crossentropy_gradient_row<Width, BlockSize>(dx, x, statistics, target, dlosses[row],
+                                                          shape);
+    } else {
+      device::clear_row<Width, BlockSize>(dx, shape.padded_vocabulary);
+    }
+  }
+}
+
+}  // namespace detail
+
+/// The gradient of crossentropy_forward:
+///
+///     dlogits[row][c] = (softmax(logits[row])[c] - (c == target)) * dlosses[row]
+///
+/// @param[out] dlogits (rows, Vp), overwritten, with 0 in the padding; may alias `logits`
+/// @param[in]  dlosses (rows)
+/// @param[in]  logits  (rows, Vp)
+/// @param[in]  targets (rows)
+///
+/// A row whose target is ignored or out of range becomes 0, whatever its logits; a row that has no
+/// softmax (see crossentropy_forward) becomes NaN. Any alignment. Deterministic. Throws
+/// invalid_argument for rows < 0, V < 1, Vp < V or a null array; cuda_error if the launch fails.
+template <crossentropy_backward_variant Variant = crossentropy_backward_variant::automatic,
+          int BlockSize = crossentropy_backward_block_size<Variant>>
+void crossentropy_backward(float* dlogits, const float* dlosses, const float* logits,
+                           const std::int32_t* targets, classifier_shape shape,
+                           cudaStream_t stream) {
+  static_assert(detail::is_block_size(BlockSize),
+                "crossentropy_backward: BlockSize must be a multiple of 32 between 32 and 1024");
+  constexpr const char* function = "llmc::crossentropy_backward";
+  checks::require_shape(function, shape);
+  if (shape.rows == 0) return;
+  checks::require_pointer(function, "dlogits", dlogits);
+  checks::require_pointer(function, "dlosses", dlosses);
+  checks::require_pointer(function, "logits", logits);
+  checks::require_pointer(function, "targets", targets);
+
+  detail::with_access_width(
+      detail::is_16_byte_accessible(shape.padded_vocabulary, dlogits, logits), [&](auto width) {
+        detail::launch({function, shape.rows, BlockSize, 0, stream},
+                       detail::crossentropy_backward_kernel<width(), BlockSize>, dlogits, dlosses,
+                       logits, targets, shape);
+      });
+}
+
+LLMC_NAMESPACE_END

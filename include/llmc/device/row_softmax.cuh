@@ -1,0 +1,119 @@
+/// @file
+/// A block's work on one row of scores: the statistics from which softmax, cross-entropy and their
+/// gradients follow. Used by softmax.cuh, crossentropy.cuh and classifier.cuh.
+#pragma once
+
+#include <llmc/detail/cuda_only.hpp>
+
+#include <cstdint>
+
+#include <llmc/detail/namespace.hpp>
+#include <llmc/device/counter.cuh>
+#include <llmc/device/pack.cuh>
+#include <llmc/device/reduce.cuh>
+#include <llmc/types.hpp>
+
+LLMC_NAMESPACE_BEGIN
+namespace device {
+
+/// The maximum of some scores and the sum of exp(score - max). Of no scores: -infinity and 0.
+struct softmax_statistics {
+  float max;
+  float sum;
+};
+
+/// What is subtracted inside the exponentials. Where the maximum is still -infinity, 0 will do:
+/// every exponential is then 0 as it should be, and no -inf - -inf turns a later result to NaN.
+__device__ __forceinline__ float softmax_shift(float max) {
+  return max == minus_infinity() ? 0.0f : max;
+}
+
+/// The statistics of two sets of scores together.
+struct softmax_merge_operator {
+  __device__ softmax_statistics operator()(softmax_statistics a, softmax_statistics b) const {
+    const float max = fmaxf(a.max, b.max);
+    const float shift = softmax_shift(max);
+    return {max, a.sum * expf(a.max - shift) + b.sum * expf(b.max - shift)};
+  }
+};
+
+/// Takes a pack of scores into the statistics; a NaN goes into the sum and so into every result.
+template <int Width>
+__device__ __forceinline__ void softmax_add(softmax_statistics& statistics, pack<Width> scores) {
+  float max = statistics.max;
+#pragma unroll
+  for (int i = 0; i < Width; ++i) max = fmaxf(max, scores[i]);
+  const float shift = softmax_shift(max);
+  if (max > statistics.max) {
+    statistics.sum *= expf(statistics.max - shift);
+    statistics.max = max;
+  }
+#pragma unroll
+  for (int i = 0; i < Width; ++i) statistics.sum += expf(scores[i] - shift);
+}
+
+template <int BlockSize>
+using softmax_reducer = block_reducer<softmax_statistics, BlockSize>;
+
+/// The statistics of a row, by a block that reads it once; every thread gets them. The row may be
+/// overwritten right after. A row of -infinity alone or with a +infinity or a NaN in it has no
+/// softmax: the results that are formed from its statistics are NaN, as by the formula.
+template <int Width, int BlockSize>
+__device__ softmax_statistics softmax_row_statistics(
+    const float* row, std::int64_t count, typename softmax_reducer<BlockSize>::storage& storage) {
+  softmax_statistics statistics{minus_infinity(), 0.0f};
+  for_each_pack<Width>(count, threadIdx.x, BlockSize, [&](auto width, std::int64_t c) {
+    softmax_add(statistics, load<width()>(row + c));
+  });
+  return softmax_reducer<BlockSize>(storage).reduce(statistics, softmax_merge_operator{});
+}
+
+/// Whether a target is a column; else its row takes part in nothing.
+__device__ __forceinline__ bool has_target(classifier_shape shape, std::int32_t target) {
+  return target >= 0 && target < shape.vocabulary;
+}
+
+/// Counts a target for which has_target is false, unless it is there on purpose.
+__device__ __forceinline__ void count_missing_target(std::uint64_t* counter, std::int32_t target) {
+  if (target != ignored_target) increment(counter);
+}
+
+/// The cross-entropy of a row: log(sum(exp(scores))) - target_score. Never the logarithm of a
+/// probability, which may have been rounded to 0.
+__device__ __forceinline__ float crossentropy_loss(softmax_statistics statistics,
+                                                   float target_score) {
+  return (statistics.max - target_score) + logf(statistics.sum);
+}
+
+/// The gradient of a row's cross-entropy, (softmax(logits) - onehot(target)) * dloss, by a block;
+/// 0 in the padding. `dlogits` may be `logits`. The target's p - 1 is formed once, before it is
+/// scaled, so that it loses no digits where p is near 1.
+template <int Width, int BlockSize>
+__device__ void crossentropy_gradient_row(float* dlogits, const float* logits,
+                                          softmax_statistics statistics, std::int32_t target,
+                                          float dloss, classifier_shape shape) {
+  const float scale = 1.0f / statistics.sum;
+  for_each_pack_reversed<Width>(shape.vocabulary, threadIdx.x, BlockSize,
+                                [&](auto width, std::int64_t c) {
+                                  auto x = load<width()>(logits + c);
+                                  for (int i = 0; i < width(); ++i) {
+                                    const float p = expf(x[i] - statistics.max) * scale;
+                                    x[i] = (c + i == target ? p - 1.0f : p) * dloss;
+                                  }
+                                  store_streaming<width()>(dlogits + c, x);
+                                });
+  for (std::int64_t c = shape.vocabulary + threadIdx.x; c < shape.padded_vocabulary;
+       c += BlockSize) {
+    dlogits[c] = 0.0f;
+  }
+}
+
+/// The gradient of a row without a target: 0, by a block.
+template <int Width, int BlockSize>
+__device__ void clear_row(float* row, std::int64_t count) {
+  for_each_pack<Width>(count, threadIdx.x, BlockSize,
+                       [&](auto width, std::int64_t c) { store_streaming<width()>(row + c, {}); });
+}
+
+}  // namespace device
+LLMC_NAMESPACE_END

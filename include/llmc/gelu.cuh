@@ -1,0 +1,201 @@
+/// @file
+/// The GELU activation in its tanh form (Hendrycks and Gimpel, "Gaussian Error Linear Units",
+/// 2016), which is GPT-2's:
+///
+///     out = x / 2 * (1 + tanh(sqrt(2 / pi) * (x + 0.044715 x^3)))
+///
+/// Computed as x / (1 + exp(-y)) with y = 2 sqrt(2 / pi) * (x + 0.044715 x^3), which is the same
+/// and does not lose the digits of 1 + tanh where tanh is near -1.
+#pragma once
+
+#include <llmc/detail/cuda_only.hpp>
+
+#include <array>
+#include <cstdint>
+
+#include <llmc/detail/checks.hpp>
+#include <llmc/detail/elementwise.cuh>
+#include <llmc/detail/launch.cuh>
+#include <llmc/detail/namespace.hpp>
+#include <llmc/device/pack.cuh>
+#include <llmc/types.hpp>
+
+// ---- forward ----
+
+LLMC_TYPES_BEGIN
+
+enum class gelu_forward_variant {
+  /// The best for this device and shape.
+  automatic,
+  /// A thread reads 4 numbers, or 1 where the alignment does not allow 4, and writes as many.
+  /// Memory
+  /// bound, so it wins everywhere.
+  pack_per_thread
+};
+
+inline constexpr std::array gelu_forward_variants{gelu_forward_variant::automatic,
+                                                  gelu_forward_variant::pack_per_thread};
+
+constexpr const char* to_string(gelu_forward_variant variant) {
+  switch (variant) {
+    case gelu_forward_variant::automatic: return "automatic";
+    case gelu_forward_variant::pack_per_thread: return "pack_per_thread";
+  }
+  return "unknown";
+}
+
+/// Threads a block; not yet measured.
+template <gelu_forward_variant Variant>
+inline constexpr int gelu_forward_block_size = 256;
+
+LLMC_TYPES_END
+
+LLMC_NAMESPACE_BEGIN
+namespace device {
+
+inline constexpr float gelu_linear = 1.5957691216057308f;   // 2 sqrt(2 / pi)
+inline constexpr float gelu_cubic = 0.071354816272600253f;  // gelu_linear * 0.044715
+
+/// GELU of one number. Far below 0 the exponential is infinite and the quotient 0.
+__device__ __forceinline__ float gelu(float x) {
+  return x / (1.0f + expf(-x * (gelu_linear + gelu_cubic * x * x)));
+}
+
+}  // namespace device
+
+namespace detail {
+
+struct gelu_forward_operation {
+  float* out;
+  const float* inp;
+
+  template <int Width>
+  __device__ void operator()(device::width_constant<Width>, std::int64_t first) const {
+    auto x = device::load<Width>(inp + first);
+#pragma unroll
+    for (int i = 0; i < Width; ++i) x[i] = device::gelu(x[i]);
+    device::store<Width>(out + first, x);
+  }
+};
+
+}  // namespace detail
+
+/// GELU of every element; see the top of this file for the formula. Finite inputs give finite
+/// outputs, however large; NaN and -infinity give NaN, as by the formula.
+///
+/// @param[out] out   (count), overwritten; may alias `inp`
+/// @param[in]  inp   (count)
+///
+/// Any alignment. Deterministic. Throws invalid_argument for count < 0 or a null array; cuda_error
+/// if the launch fails.
+template <gelu_forward_variant Variant = gelu_forward_variant::automatic,
+          int BlockSize = gelu_forward_block_size<Variant>>
+void gelu_forward(float* out, const float* inp, std::int64_t count, cudaStream_t stream) {
+  static_assert(detail::is_block_size(BlockSize),
+                "gelu_forward: BlockSize must be a multiple of 32 between 32 and 1024");
+  constexpr const char* function = "llmc::gelu_forward";
+  checks::require_count(function, count);
+  if (count == 0) return;
+  checks::require_pointer(function, "out", out);
+  checks::require_pointer(function, "inp", inp);
+
+  detail::launch_elementwise<BlockSize>(function, count, detail::is_16_byte_aligned(out, inp),
+                                        detail::gelu_forward_operation{out, inp}, stream);
+}
+
+LLMC_NAMESPACE_END
+
+// ---- backward ----
+
+LLMC_TYPES_BEGIN
+
+enum class gelu_backward_variant {
+  /// The best for this device and shape.
+  automatic,
+  /// A thread reads 4 numbers of each input, or 1 where the alignment does not allow 4, and writes
+  /// as
+  /// many. Memory bound, so it wins everywhere.
+  pack_per_thread
+};
+
+inline constexpr std::array gelu_backward_variants{gelu_backward_variant::automatic,
+                                                   gelu_backward_variant::pack_per_thread};
+
+constexpr const char* to_string(gelu_backward_variant variant) {
+  switch (variant) {
+    case gelu_backward_variant::automatic: return "automatic";
+    case gelu_backward_variant::pack_per_thread: return "pack_per_thread";
+  }
+  return "unknown";
+}
+
+/// Threads a block; not yet measured.
+template <gelu_backward_variant Variant>
+inline constexpr int gelu_backward_block_size = 256;
+
+LLMC_TYPES_END
+
+LLMC_NAMESPACE_BEGIN
+namespace device {
+
+/// The derivative of gelu: s * (1 + x * y' * (1 - s)) with s = 1 / (1 + exp(-y)).
+///
+/// In FP32 it is 1 above 10 and less than 1e-35 below -10. Stopping there keeps the exponential
+/// finite, so that 1 - s can be had without cancellation as exp(-y) * s. NaN passes both
+/// comparisons.
+__device__ __forceinline__ float gelu_derivative(float x) {
+  constexpr float limit = 10.0f;
+  x = x < -limit ? -limit : (x > limit ? limit : x);
+  const float e = expf(-x * (gelu_linear + gelu_cubic * x * x));
+  const float s = 1.0f / (1.0f + e);
+  return s * (1.0f + x * (gelu_linear + 3.0f * gelu_cubic * x * x) * (e * s));
+}
+
+}  // namespace device
+
+namespace detail {
+
+struct gelu_backward_operation {
+  float* dinp;
+  const float* dout;
+  const float* inp;
+
+  template <int Width>
+  __device__ void operator()(device::width_constant<Width>, std::int64_t first) const {
+    const auto x = device::load<Width>(inp + first);
+    auto d = device::load<Width>(dout + first);
+#pragma unroll
+    for (int i = 0; i < Width; ++i) d[i] *= device::gelu_derivative(x[i]);
+    device::store<Width>(dinp + first, d);
+  }
+};
+
+}  // namespace detail
+
+/// The gradient of gelu_forward: dinp = dout * gelu'(inp). Finite however large `inp` is.
+///
+/// @param[out] dinp  (count), overwritten; may alias `dout`
+/// @param[in]  dout  (count)
+/// @param[in]  inp   (count), the input of the forward pass
+///
+/// Any alignment. Deterministic. Throws invalid_argument for count < 0 or a null array; cuda_error
+/// if the launch fails.
+template <gelu_backward_variant Variant = gelu_backward_variant::automatic,
+          int BlockSize = gelu_backward_block_size<Variant>>
+void gelu_backward(float* dinp, const float* dout, const float* inp, std::int64_t count,
+                   cudaStream_t stream) {
+  static_assert(detail::is_block_size(BlockSize),
+                "gelu_backward: BlockSize must be a multiple of 32 between 32 and 1024");
+  constexpr const char* function = "llmc::gelu_backward";
+  checks::require_count(function, count);
+  if (count == 0) return;
+  checks::require_pointer(function, "dinp", dinp);
+  checks::require_pointer(function, "dout", dout);
+  checks::require_pointer(function, "inp", inp);
+
+  detail::launch_elementwise<BlockSize>(function, count,
+                                        detail::is_16_byte_aligned(dinp, dout, inp),
+                                        detail::gelu_backward_operation{dinp, dout, inp}, stream);
+}
+
+LLMC_NAMESPACE_END

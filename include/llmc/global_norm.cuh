@@ -1,0 +1,160 @@
+/// @file
+/// The Euclidean norm of all gradients, and by how much to scale them so that it is at most
+/// max_norm (Pascanu, Mikolov and Bengio, "On the difficulty of training recurrent neural
+/// networks", 2013):
+///
+///     norm  = sqrt(sum_i grads[i]^2)
+///     scale = min(1, max_norm / norm)
+#pragma once
+
+#include <llmc/detail/cuda_only.hpp>
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+
+#include <llmc/detail/checks.hpp>
+#include <llmc/detail/launch.cuh>
+#include <llmc/detail/namespace.hpp>
+#include <llmc/device/pack.cuh>
+#include <llmc/device/reduce.cuh>
+#include <llmc/types.hpp>
+
+LLMC_TYPES_BEGIN
+
+enum class global_norm_variant {
+  /// The best for this device and shape.
+  automatic,
+  /// Up to 1024 blocks sum squares in double, then one block adds their sums. Without atomics, so
+  /// the
+  /// bits repeat. Memory bound; a few thousand gradients do not fill the GPU, but take no time
+  /// either.
+  two_stage
+};
+
+inline constexpr std::array global_norm_variants{global_norm_variant::automatic,
+                                                 global_norm_variant::two_stage};
+
+constexpr const char* to_string(global_norm_variant variant) {
+  switch (variant) {
+    case global_norm_variant::automatic: return "automatic";
+    case global_norm_variant::two_stage: return "two_stage";
+  }
+  return "unknown";
+}
+
+/// Threads a block; not yet measured.
+template <global_norm_variant Variant>
+inline constexpr int global_norm_block_size = 256;
+
+LLMC_TYPES_END
+
+LLMC_NAMESPACE_BEGIN
+namespace device {
+
+/// One worker's share of the sum of squares, in double: the square of any finite float is finite
+/// there, and that of an infinity or a NaN is not, so a sum that is finite says that all were.
+template <int Width>
+__device__ double sum_of_squares(const float* values, std::int64_t count, std::int64_t worker,
+                                 std::int64_t workers) {
+  double sum = 0.0;
+  for_each_pack<Width>(count, worker, workers, [&](auto width, std::int64_t first) {
+    const auto x = load<width()>(values + first);
+    for (int i = 0; i < width(); ++i) sum += static_cast<double>(x[i]) * static_cast<double>(x[i]);
+  });
+  return sum;
+}
+
+/// What follows from a sum of squares; see global_norm.
+__device__ inline clip_state clip_state_of(double squares, float max_norm) {
+  const double norm = sqrt(squares);
+  const double scale = max_norm > 0.0f ? fmin(1.0, max_norm / norm) : 1.0;
+  const bool finite = isfinite(static_cast<float>(norm));
+  return {static_cast<float>(norm), finite ? static_cast<float>(scale) : 0.0f, finite ? 1 : 0};
+}
+
+}  // namespace device
+
+namespace detail {
+
+/// The blocks of stage one, and so the number of partial sums. A function of the count alone, so
+/// that the bits do not depend on the card: one wave of a large GPU, at least 4096 gradients each.
+constexpr std::int64_t global_norm_blocks(std::int64_t count) {
+  constexpr std::int64_t fewest_gradients = 4096;
+  constexpr std::int64_t most_blocks = 1024;
+  const std::int64_t wanted = ceil_div(count, fewest_gradients);
+  return wanted < most_blocks ? wanted : most_blocks;
+}
+
+template <int Width, int BlockSize>
+__global__ void __launch_bounds__(BlockSize)
+    global_norm_partials_kernel(double* partials, const float* grads, std::int64_t count) {
+  __shared__ typename device::block_reducer<double, BlockSize>::storage storage;
+  const double share = device::sum_of_squares<Width>(grads, count, device::thread_in_grid(),
+                                                     device::threads_in_grid());
+  const double total = device::block_reducer<double, BlockSize>(storage).sum(share);
+  if (threadIdx.x == 0) partials[blockIdx.x] = total;
+}
+
+template <int BlockSize>
+__global__ void __launch_bounds__(BlockSize)
+    global_norm_total_kernel(clip_state* result, const double* partials, std::int64_t blocks,
+                             float max_norm) {
+  __shared__ typename device::block_reducer<double, BlockSize>::storage storage;
+  double share = 0.0;
+  for (std::int64_t b = threadIdx.x; b < blocks; b += BlockSize) share += partials[b];
+  const double total = device::block_reducer<double, BlockSize>(storage).sum(share);
+  if (threadIdx.x == 0) *result = device::clip_state_of(total, max_norm);
+}
+
+}  // namespace detail
+
+/// Bytes of scratch that global_norm needs for that many gradients.
+inline std::size_t global_norm_workspace_bytes(std::int64_t count) {
+  constexpr const char* function = "llmc::global_norm_workspace_bytes";
+  checks::require_count(function, count);
+  return checks::bytes<double>(function, detail::global_norm_blocks(count));
+}
+
+/// The norm of `grads`, whether it is finite, and the scale that clips it to `max_norm`, all in
+/// device memory for adamw_update. The sum is taken in double.
+///
+/// `finite` is 0 as soon as one gradient is infinite or NaN, or the norm itself passes the largest
+/// float; `scale` is 0 then. No gradients have norm 0, scale 1 and are finite.
+///
+/// @param[out] result    in device memory, overwritten
+/// @param[out] workspace global_norm_workspace_bytes(count) bytes, aligned to 8; its contents are
+///                       lost
+/// @param[in]  grads     (count)
+/// @param      max_norm  0 or less: no clipping, scale 1
+///
+/// Any alignment of `grads`. Deterministic: the bits depend on the gradients, their number, whether
+/// the array is aligned to 16 bytes, and BlockSize. Throws invalid_argument for count < 0, a null
+/// array, a misaligned workspace or a max_norm that is NaN; cuda_error if a launch fails.
+template <global_norm_variant Variant = global_norm_variant::automatic,
+          int BlockSize = global_norm_block_size<Variant>>
+void global_norm(clip_state* result, void* workspace, const float* grads, std::int64_t count,
+                 float max_norm, cudaStream_t stream) {
+  static_assert(detail::is_block_size(BlockSize),
+                "global_norm: BlockSize must be a multiple of 32 between 32 and 1024");
+  constexpr const char* function = "llmc::global_norm";
+  checks::require_count(function, count);
+  checks::require_not_nan(function, "max_norm", max_norm);
+  checks::require_pointer(function, "result", result);
+  if (count > 0) {
+    checks::require_pointer(function, "workspace", workspace);
+    checks::require_aligned(function, "workspace", workspace, alignof(double));
+    checks::require_pointer(function, "grads", grads);
+  }
+
+  double* partials = static_cast<double*>(workspace);
+  const std::int64_t blocks = detail::global_norm_blocks(count);
+  detail::with_access_width(detail::is_16_byte_aligned(grads), [&](auto width) {
+    detail::launch({function, blocks, BlockSize, 0, stream},
+                   detail::global_norm_partials_kernel<width(), BlockSize>, partials, grads, count);
+  });
+  detail::launch({function, 1, BlockSize, 0, stream}, detail::global_norm_total_kernel<BlockSize>,
+                 result, partials, blocks, max_norm);
+}
+
+LLMC_NAMESPACE_END

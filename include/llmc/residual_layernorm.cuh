@@ -1,0 +1,227 @@
+/// @file
+/// The residual add and the layer normalisation of its result in one pass over memory; see
+/// layernorm.cuh for the formula:
+///
+///     residual = inp1 + inp2
+///     out      = layernorm(residual)
+#pragma once
+
+#include <llmc/detail/cuda_only.hpp>
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+
+#include <llmc/detail/checks.hpp>
+#include <llmc/detail/launch.cuh>
+#include <llmc/detail/namespace.hpp>
+#include <llmc/device/pack.cuh>
+#include <llmc/device/reduce.cuh>
+#include <llmc/layernorm.cuh>
+#include <llmc/types.hpp>
+
+// ---- forward ----
+
+LLMC_TYPES_BEGIN
+
+enum class residual_layernorm_forward_variant {
+  /// The best for this device and shape.
+  automatic,
+  /// A warp owns a row. It reads both inputs once and writes their sum; the squared deviations and
+  /// the result are taken from that sum, which is then in the cache. Wins from a few hundred rows
+  /// on;
+  /// with fewer, most of the GPU idles.
+  warp_per_row
+};
+
+inline constexpr std::array residual_layernorm_forward_variants{
+    residual_layernorm_forward_variant::automatic,
+    residual_layernorm_forward_variant::warp_per_row};
+
+constexpr const char* to_string(residual_layernorm_forward_variant variant) {
+  switch (variant) {
+    case residual_layernorm_forward_variant::automatic: return "automatic";
+    case residual_layernorm_forward_variant::warp_per_row: return "warp_per_row";
+  }
+  return "unknown";
+}
+
+/// Threads a block; not yet measured.
+template <residual_layernorm_forward_variant Variant>
+inline constexpr int residual_layernorm_forward_block_size = 256;
+
+LLMC_TYPES_END
+
+LLMC_NAMESPACE_BEGIN
+namespace device {
+
+/// Writes the sum of two rows and returns the sum's statistics, by one full warp. Each lane reads
+/// back only what it wrote itself. `residual` may alias either input.
+template <int Width>
+__device__ row_statistics residual_row_statistics(float* residual, const float* inp1,
+                                                  const float* inp2, std::int64_t channels,
+                                                  float epsilon) {
+  float sum = 0.0f;
+  for_each_pack<Width>(channels, threadIdx.x % warp_size, warp_size,
+                       [&](auto width, std::int64_t c) {
+                         auto x = load<width()>(inp1 + c);
+                         const auto other = load<width()>(inp2 + c);
+                         for (int i = 0; i < width(); ++i) {
+                           x[i] += other[i];
+                           sum += x[i];
+                         }
+                         store<width()>(residual + c, x);
+                       });
+  const float mean = warp_sum(sum) / static_cast<float>(channels);
+  return {mean, layernorm_row_rstd<Width>(residual, channels, mean, epsilon)};
+}
+
+}  // namespace device
+
+namespace detail {
+
+template <int Width, int BlockSize>
+__global__ void __launch_bounds__(BlockSize)
+    residual_layernorm_forward_kernel(float* residual, float* out, float* mean, float* rstd,
+                                      const float* inp1, const float* inp2, const float* weight,
+                                      const float* bias, row_shape shape, float epsilon) {
+  for (std::int64_t row = device::thread_in_grid() / device::warp_size; row < shape.rows;
+       row += device::threads_in_grid() / device::warp_size) {
+    const std::int64_t offset = row * shape.channels;
+    const device::row_statistics statistics = device::residual_row_statistics<Width>(
+        residual + offset, inp1 + offset, inp2 + offset, shape.channels, epsilon);
+    device::layernorm_row_apply<Width>(out + offset, residual + offset, weight, bias,
+                                       shape.channels, statistics);
+    if (threadIdx.x % device::warp_size == 0) {
+      if (mean != nullptr) mean[row] = statistics.mean;
+      if (rstd != nullptr) rstd[row] = statistics.rstd;
+    }
+  }
+}
+
+}  // namespace detail
+
+/// Adds two matrices and normalises every row of the sum.
+///
+/// @param[out] residual  (rows, C), overwritten by inp1 + inp2; may alias `inp1` or `inp2`
+/// @param[out] out       (rows, C), overwritten; may alias nothing
+/// @param[out] mean      (rows), overwritten; may be null where no backward pass follows
+/// @param[out] rstd      (rows), overwritten; may be null likewise
+/// @param[in]  inp1      (rows, C)
+/// @param[in]  inp2      (rows, C)
+/// @param[in]  weight    (C)
+/// @param[in]  bias      (C)
+/// @param      epsilon   added to the variance; GPT-2 uses 1e-5
+///
+/// Any alignment. Deterministic. Throws invalid_argument for rows < 0, channels < 1, a null array
+/// or an epsilon that is negative or not finite; cuda_error if the launch fails.
+template <
+    residual_layernorm_forward_variant Variant = residual_layernorm_forward_variant::automatic,
+    int BlockSize = residual_layernorm_forward_block_size<Variant>>
+void residual_layernorm_forward(float* residual, float* out, float* mean, float* rstd,
+                                const float* inp1, const float* inp2, const float* weight,
+                                const float* bias, row_shape shape, float epsilon,
+                                cudaStream_t stream) {
+  static_assert(
+      detail::is_block_size(BlockSize),
+      "residual_layernorm_forward: BlockSize must be a multiple of 32 between 32 and 1024");
+  constexpr const char* function = "llmc::residual_layernorm_forward";
+  checks::require_shape(function, shape);
+  checks::require_finite_at_least(function, "epsilon", epsilon, 0.0);
+  if (shape.rows == 0) return;
+  checks::require_pointer(function, "residual", residual);
+  checks::require_pointer(function, "out", out);
+  checks::require_pointer(function, "inp1", inp1);
+  checks::require_pointer(function, "inp2", inp2);
+  checks::require_pointer(function, "weight", weight);
+  checks::require_pointer(function, "bias", bias);
+
+  const bool wide =
+      detail::is_16_byte_accessible(shape.channels, residual, out, inp1, inp2, weight, bias);
+  detail::with_access_width(wide, [&](auto width) {
+    const std::int64_t blocks = detail::ceil_div(shape.rows, BlockSize / device::warp_size);
+    detail::launch({function, blocks, BlockSize, 0, stream},
+                   detail::residual_layernorm_forward_kernel<width(), BlockSize>, residual, out,
+                   mean, rstd, inp1, inp2, weight, bias, shape, epsilon);
+  });
+}
+
+LLMC_NAMESPACE_END
+
+// ---- backward ----
+
+LLMC_TYPES_BEGIN
+
+enum class residual_layernorm_backward_variant {
+  /// The best for this device and shape.
+  automatic,
+  /// layernorm_backward_variant::warp_per_row with one more term in dinp.
+  warp_per_row
+};
+
+inline constexpr std::array residual_layernorm_backward_variants{
+    residual_layernorm_backward_variant::automatic,
+    residual_layernorm_backward_variant::warp_per_row};
+
+constexpr const char* to_string(residual_layernorm_backward_variant variant) {
+  switch (variant) {
+    case residual_layernorm_backward_variant::automatic: return "automatic";
+    case residual_layernorm_backward_variant::warp_per_row: return "warp_per_row";
+  }
+  return "unknown";
+}
+
+/// Threads a block; not yet measured.
+template <residual_layernorm_backward_variant Variant>
+inline constexpr int residual_layernorm_backward_block_size = 256;
+
+LLMC_TYPES_END
+
+LLMC_NAMESPACE_BEGIN
+
+/// Bytes of scratch that residual_layernorm_backward needs for this shape.
+inline std::size_t residual_layernorm_backward_workspace_bytes(row_shape shape) {
+  constexpr const char* function = "llmc::residual_layernorm_backward_workspace_bytes";
+  checks::require_shape(function, shape);
+  return detail::column_sum_workspace_bytes(function, shape, 2);
+}
+
+/// The gradients of residual_layernorm_forward. What reaches `residual` is the sum of the gradients
+/// of its two uses, and both inputs get it:
+///
+///     dinp = dresidual + the dinp of layernorm_backward(dout)
+///
+/// dweight and dbias are those of layernorm_backward.
+///
+/// @param[out]    dinp      (rows, C), the gradient of inp1 and of inp2; overwritten whatever
+/// `mode`
+///                          says; may alias `dresidual` or `dout`
+/// @param[in,out] dweight   (C), overwritten or added to as `mode` says; 0 for no rows
+/// @param[in,out] dbias     (C), likewise
+/// @param[out]    workspace residual_layernorm_backward_workspace_bytes(shape) bytes; its contents
+///                          are lost
+/// @param[in]     dout      (rows, C), the gradient of out
+/// @param[in]     dresidual (rows, C), the gradient of residual from its other uses; null means 0
+/// @param[in]     residual  (rows, C), from the forward pass
+/// @param[in]     weight    (C)
+/// @param[in]     mean      (rows), from the forward pass
+/// @param[in]     rstd      (rows), from the forward pass
+///
+/// Any alignment. Deterministic. Throws invalid_argument for rows < 0, channels < 1 or a null
+/// array other than dresidual; cuda_error if a launch fails.
+template <
+    residual_layernorm_backward_variant Variant = residual_layernorm_backward_variant::automatic,
+    int BlockSize = residual_layernorm_backward_block_size<Variant>>
+void residual_layernorm_backward(float* dinp, float* dweight, float* dbias, void* workspace,
+                                 const float* dout, const float* dresidual, const float* residual,
+                                 const float* weight, const float* mean, const float* rstd,
+                                 row_shape shape, accumulation mode, cudaStream_t stream) {
+  static_assert(
+      detail::is_block_size(BlockSize),
+      "residual_layernorm_backward: BlockSize must be a multiple of 32 between 32 and 1024");
+  detail::launch_layernorm_backward<BlockSize>("llmc::residual_layernorm_backward", dinp, dweight,
+                                               dbias, workspace, dresidual, dout, residual, weight,
+                                               mean, rstd, shape, mode, stream);
+}
+
+LLMC_NAMESPACE_END

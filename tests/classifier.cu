@@ -1,0 +1,152 @@
+#include <llmc/classifier.cuh>
+
+#include <vector>
+
+#include "support/classifier_case.cuh"
+#include "support/gpu.cuh"
+#include "support/range_counter.cuh"
+#include "support/refusal.hpp"
+#include "support/sizes.hpp"
+
+using namespace llmc_test;
+using llmc::classifier_forward_backward_variant;
+using llmc::classifier_shape;
+
+namespace {
+
+constexpr float dloss = 0.3f;
+
+classifier_case random_case(classifier_shape shape, double deviation = 1.0) {
+  return {shape, std::vector<float>(static_cast<std::size_t>(shape.rows), dloss), deviation};
+}
+
+struct results {
+  std::vector<float> losses;
+  std::vector<float> dlogits;
+};
+
+template <classifier_forward_backward_variant Variant, int BlockSize>
+results classify(const classifier_case& c, float scale, int misalignment = 0) {
+  const buffer<std::int32_t> targets(c.targets, misalignment);
+  const range_counter counter;
+  output logits(c.logits, misalignment), losses(c.shape.rows, misalignment);
+  run({&logits, &losses}, [&](cudaStream_t s) {
+    llmc::classifier_forward_backward<Variant, BlockSize>(logits, losses, counter, targets, c.shape,
+                                                          scale, s);
+  });
+  counter.check(c.out_of_range);
+  return {losses.values(), logits.values()};
+}
+
+constexpr auto automatic = classify<classifier_forward_backward_variant::automatic, 1024>;
+
+}  // namespace
+
+TEMPLATE_TEST_CASE_SIG("classifier_forward_backward agrees with the reference", "[classifier]",
+                       ((classifier_forward_backward_variant Variant, int BlockSize), Variant,
+                        BlockSize),
+                       (classifier_forward_backward_variant::automatic, 1024),
+                       (classifier_forward_backward_variant::block_per_row, 32),
+                       (classifier_forward_backward_variant::block_per_row, 96),
+                       (classifier_forward_backward_variant::block_per_row, 512)) {
+  LLMC_REQUIRE_GPU();
+  const std::int64_t rows = GENERATE(1, 7);
+  const std::int64_t padding = GENERATE(0, 1, 47);
+  for (const std::int64_t vocabulary : awkward_sizes) {
+    const classifier_case c = random_case({rows, vocabulary, vocabulary + padding});
+    for (const int misalignment : {0, 1}) {
+      INFO("rows " << rows << ", V " << vocabulary << ", padding " << padding << ", misalignment "
+                   << misalignment);
+      const results actual = classify<Variant, BlockSize>(c, dloss, misalignment);
+      check_losses(c, actual.losses);
+      check_dlogits(c, actual.dlogits);
+    }
+  }
+}
+
+TEST_CASE("classifier_forward_backward takes large vocabularies, many rows and large logits",
+          "[classifier]") {
+  LLMC_REQUIRE_GPU();
+  for (const classifier_case& c :
+       {random_case({64, 50257, 50304}), random_case({6, 100003, 100003}),
+        random_case({65537, 5, 8}), random_case({9, 1025, 1028}, 30.0)}) {
+    const results actual = automatic(c, dloss, 0);
+    check_losses(c, actual.losses);
+    check_dlogits(c, actual.dlogits);
+  }
+}
+
+TEST_CASE("classifier_forward_backward of the only finite logit is exact", "[classifier]") {
+  LLMC_REQUIRE_GPU();
+  constexpr std::int64_t vocabulary = 100000;
+  const std::vector<std::int32_t> finite{0, 1, 50000, 99999, 0, 0, 0};
+  std::vector<float> logits(finite.size() * vocabulary, -infinity);
+  for (std::size_t row = 0; row < finite.size(); ++row) {
+    logits[row * vocabulary + static_cast<std::size_t>(finite[row])] = 10;
+  }
+  const classifier_case c(vocabulary, logits,
+                          {0, 1, 50000, 99999, llmc::ignored_target, -1, 100000});
+  const results actual = automatic(c, 1.0f, 0);
+  check_close("losses", actual.losses, std::vector<float>(finite.size(), 0), {0, 0});
+  check_close("dlogits", actual.dlogits, std::vector<float>(logits.size(), 0), {0, 0});
+}
+
+TEST_CASE("classifier_forward_backward follows the formula at infinities and NaN", "[classifier]") {
+  LLMC_REQUIRE_GPU();
+  const float inf = infinity, nan = not_a_number;
+  const classifier_case c(3,
+                          {-inf, 0, 0,         //
+                           1e4f, -1e4f, -inf,  //
+                           -inf, -inf, -inf,   //
+                           inf, 0, 0,          //
+                           0, nan, 0,          //
+                           nan, inf, -inf},
+                          {0, 1, 0, 1, 2, llmc::ignored_target});
+  const results actual = automatic(c, 1.0f, 0);
+  CHECK(actual.losses[0] == infinity);
+  CHECK(c.row(actual.dlogits, 0) == std::vector<float>{-1, 0.5f, 0.5f});
+  CHECK(actual.losses[1] == 2e4f);
+  CHECK(c.row(actual.dlogits, 1) == std::vector<float>{1, -1, 0});
+  for (const std::size_t row : {2, 3, 4}) {
+    INFO("row " << row);
+    CHECK(std::isnan(actual.losses[row]));
+    CHECK(all_nan(c.row(actual.dlogits, static_cast<std::int64_t>(row))));
+  }
+  CHECK(actual.losses[5] == 0);
+  CHECK(c.row(actual.dlogits, 5) == std::vector<float>{0, 0, 0});
+}
+
+TEST_CASE("classifier_forward_backward does without a counter", "[classifier]") {
+  LLMC_REQUIRE_GPU();
+  const classifier_case c = random_case({7, 33, 33});
+  const buffer<std::int32_t> targets(c.targets);
+  output logits(c.logits), losses(c.shape.rows);
+  run({&logits, &losses}, [&](cudaStream_t s) {
+    llmc::classifier_forward_backward(logits, losses, nullptr, targets, c.shape, dloss, s);
+  });
+  check_losses(c, losses.values());
+}
+
+TEST_CASE("classifier_forward_backward refuses what it cannot do", "[classifier]") {
+  float x = 0;
+  const std::int32_t target = 0;
+  const auto call = [](float* logits, float* losses, const std::int32_t* targets,
+                       classifier_shape shape) {
+    return [=] {
+      llmc::classifier_forward_backward(logits, losses, nullptr, targets, shape, dloss, nullptr);
+    };
+  };
+  check_refused("llmc::classifier_forward_backward: rows must be at least 0, got -1",
+                call(&x, &x, &target, {-1, 1, 1}));
+  check_refused("llmc::classifier_forward_backward: vocabulary must be at least 1, got 0",
+                call(&x, &x, &target, {1, 0, 1}));
+  check_refused("llmc::classifier_forward_backward: padded_vocabulary must be at least 8, got 7",
+                call(&x, &x, &target, {1, 8, 7}));
+  check_refused("llmc::classifier_forward_backward: logits must not be null",
+                call(nullptr, &x, &target, {1, 1, 1}));
+  check_refused("llmc::classifier_forward_backward: losses must not be null",
+                call(&x, nullptr, &target, {1, 1, 1}));
+  check_refused("llmc::classifier_forward_backward: targets must not be null",
+                call(&x, &x, nullptr, {1, 1, 1}));
+  call(nullptr, nullptr, nullptr, {0, 1, 1})();  // nothing to do
+}

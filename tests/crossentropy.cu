@@ -1,0 +1,215 @@
+#include <llmc/crossentropy.cuh>
+
+#include <vector>
+
+#include "support/classifier_case.cuh"
+#include "support/gpu.cuh"
+#include "support/random.hpp"
+#include "support/range_counter.cuh"
+#include "support/refusal.hpp"
+#include "support/sizes.hpp"
+
+using namespace llmc_test;
+using llmc::classifier_shape;
+using llmc::crossentropy_backward_variant;
+using llmc::crossentropy_forward_variant;
+
+namespace {
+
+classifier_case random_case(classifier_shape shape, double deviation = 1.0) {
+  return {shape, random_normal(shape.rows, 3), deviation};
+}
+
+template <crossentropy_forward_variant Variant, int BlockSize>
+std::vector<float> forward(const classifier_case& c, int misalignment) {
+  const buffer<float> logits(c.logits, misalignment);
+  const buffer<std::int32_t> targets(c.targets, misalignment);
+  const range_counter counter;
+  output losses(c.shape.rows, misalignment);
+  run({&losses}, [&](cudaStream_t s) {
+    llmc::crossentropy_forward<Variant, BlockSize>(losses, counter, logits, targets, c.shape, s);
+  });
+  counter.check(c.out_of_range);
+  return losses.values();
+}
+
+template <crossentropy_backward_variant Variant, int BlockSize>
+std::vector<float> backward(const classifier_case& c, int misalignment) {
+  const buffer<float> logits(c.logits, misalignment), dlosses(c.dlosses, misalignment);
+  const buffer<std::int32_t> targets(c.targets, misalignment);
+  output dlogits(c.shape.rows * c.shape.padded_vocabulary, misalignment);
+  run({&dlogits}, [&](cudaStream_t s) {
+    llmc::crossentropy_backward<Variant, BlockSize>(dlogits, dlosses, logits, targets, c.shape, s);
+  });
+  return dlogits.values();
+}
+
+constexpr auto automatic_forward = forward<crossentropy_forward_variant::automatic, 1024>;
+constexpr auto automatic_backward = backward<crossentropy_backward_variant::automatic, 1024>;
+
+}  // namespace
+
+TEMPLATE_TEST_CASE_SIG("crossentropy_forward agrees with the reference", "[crossentropy]",
+                       ((crossentropy_forward_variant Variant, int BlockSize), Variant, BlockSize),
+                       (crossentropy_forward_variant::automatic, 1024),
+                       (crossentropy_forward_variant::block_per_row, 32),
+                       (crossentropy_forward_variant::block_per_row, 96)) {
+  LLMC_REQUIRE_GPU();
+  const std::int64_t rows = GENERATE(1, 7);
+  const std::int64_t padding = GENERATE(0, 1, 47);
+  for (const std::int64_t vocabulary : awkward_sizes) {
+    const classifier_case c = random_case({rows, vocabulary, vocabulary + padding});
+    for (const int misalignment : {0, 1}) {
+      INFO("rows " << rows << ", V " << vocabulary << ", padding " << padding << ", misalignment "
+                   << misalignment);
+      check_losses(c, forward<Variant, BlockSize>(c, misalignment));
+    }
+  }
+}
+
+TEMPLATE_TEST_CASE_SIG("crossentropy_backward agrees with the reference", "[crossentropy]",
+                       ((crossentropy_backward_variant Variant, int BlockSize), Variant, BlockSize),
+                       (crossentropy_backward_variant::automatic, 1024),
+                       (crossentropy_backward_variant::block_per_row, 32),
+                       (crossentropy_backward_variant::block_per_row, 96)) {
+  LLMC_REQUIRE_GPU();
+  const std::int64_t rows = GENERATE(1, 7);
+  const std::int64_t padding = GENERATE(0, 1, 47);
+  for (const std::int64_t vocabulary : awkward_sizes) {
+    const classifier_case c = random_case({rows, vocabulary, vocabulary + padding});
+    for (const int misalignment : {0, 1}) {
+      INFO("rows " << rows << ", V " << vocabulary << ", padding " << padding << ", misalignment "
+                   << misalignment);
+      check_dlogits(c, backward<Variant, BlockSize>(c, misalignment));
+    }
+  }
+}
+
+TEST_CASE("crossentropy takes large vocabularies, many rows and large logits", "[crossentropy]") {
+  LLMC_REQUIRE_GPU();
+  for (const classifier_shape shape :
+       {classifier_shape{9, 50257, 50304}, classifier_shape{6, 100003, 100003},
+        classifier_shape{65537, 5, 8}}) {
+    const classifier_case c = random_case(shape);
+    check_losses(c, automatic_forward(c, 0));
+    check_dlogits(c, automatic_backward(c, 0));
+  }
+  const classifier_case large = random_case({9, 1025, 1028}, 30.0);
+  check_losses(large, automatic_forward(large, 0));
+  check_dlogits(large, automatic_backward(large, 0));
+}
+
+TEST_CASE("crossentropy of the only finite logit is exact", "[crossentropy]") {
+  LLMC_REQUIRE_GPU();
+  constexpr std::int64_t vocabulary = 100000;
+  const std::vector<std::int32_t> finite{0, 1, 50000, 99999, 0, 0, 0};
+  std::vector<float> logits(finite.size() * vocabulary, -infinity);
+  for (std::size_t row = 0; row < finite.size(); ++row) {
+    logits[row * vocabulary + static_cast<std::size_t>(finite[row])] = 10;
+  }
+  const classifier_case c(vocabulary, logits,
+                          {0, 1, 50000, 99999, llmc::ignored_target, -1, 100000});
+  CHECK(c.out_of_range == 2);
+  check_close("losses", automatic_forward(c, 0), std::vector<float>(finite.size(), 0), {0, 0});
+  check_close("dlogits", automatic_backward(c, 0), std::vector<float>(logits.size(), 0), {0, 0});
+}
+
+TEST_CASE("crossentropy follows the formula at infinities and NaN", "[crossentropy]") {
+  LLMC_REQUIRE_GPU();
+  const float inf = infinity, nan = not_a_number;
+  const classifier_case c(5, {-inf,  0,      1,    -inf, 2,     //
+                              1e4,   -1e4,   1e4,  -inf, -1e4,  //
+                              3e38f, -3e38f, 0,    0,    0,     //
+                              -inf,  -inf,   -inf, -inf, -inf,  //
+                              0,     inf,    -inf, 0,    0,     //
+                              -inf,  nan,    -inf, 0,    0,     //
+                              nan,   nan,    inf,  -inf, 0},
+                          {0, 1, 0, 0, 0, 0, llmc::ignored_target});
+  const std::vector<float> losses = automatic_forward(c, 0);
+  const std::vector<float> dlogits = automatic_backward(c, 0);
+  const tolerance few_ulps{1e-6, 1e-6};
+  for (std::int64_t row = 0; row < c.shape.rows; ++row) {
+    INFO("row " << row);
+    const auto i = static_cast<std::size_t>(row);
+    if (row >= 3 && row < 6) {
+      CHECK(std::isnan(losses[i]));
+      CHECK(all_nan(c.row(dlogits, row)));
+    } else {
+      const auto begin = c.dlogits.begin() + row * c.shape.padded_vocabulary;
+      check_close("loss", std::vector<float>{losses[i]}, std::vector<double>{c.losses[i]},
+                  few_ulps);
+      check_close("dlogits", c.row(dlogits, row),
+                  std::vector<double>(begin, begin + c.shape.vocabulary), few_ulps);
+    }
+  }
+}
+
+TEST_CASE("crossentropy_forward does without a counter", "[crossentropy]") {
+  LLMC_REQUIRE_GPU();
+  const classifier_case c = random_case({7, 33, 33});
+  const buffer<float> logits(c.logits);
+  const buffer<std::int32_t> targets(c.targets);
+  output losses(c.shape.rows);
+  run({&losses}, [&](cudaStream_t s) {
+    llmc::crossentropy_forward(losses, nullptr, logits, targets, c.shape, s);
+  });
+  check_losses(c, losses.values());
+}
+
+TEST_CASE("crossentropy_backward may write dlogits over logits", "[crossentropy]") {
+  LLMC_REQUIRE_GPU();
+  const classifier_case c = random_case({7, 5001, 5003});
+  const buffer<float> dlosses(c.dlosses);
+  const buffer<std::int32_t> targets(c.targets);
+  output dlogits(c.logits);
+  run({&dlogits}, [&](cudaStream_t s) {
+    llmc::crossentropy_backward(dlogits, dlosses, dlogits, targets, c.shape, s);
+  });
+  check_dlogits(c, dlogits.values());
+}
+
+TEST_CASE("crossentropy_forward refuses what it cannot do", "[crossentropy]") {
+  float x = 0;
+  const std::int32_t target = 0;
+  const auto call = [](float* losses, const float* logits, const std::int32_t* targets,
+                       classifier_shape shape) {
+    return [=] { llmc::crossentropy_forward(losses, nullptr, logits, targets, shape, nullptr); };
+  };
+  check_refused("llmc::crossentropy_forward: rows must be at least 0, got -1",
+                call(&x, &x, &target, {-1, 1, 1}));
+  check_refused("llmc::crossentropy_forward: vocabulary must be at least 1, got 0",
+                call(&x, &x, &target, {1, 0, 1}));
+  check_refused("llmc::crossentropy_forward: padded_vocabulary must be at least 8, got 7",
+                call(&x, &x, &target, {1, 8, 7}));
+  check_refused("llmc::crossentropy_forward: losses must not be null",
+                call(nullptr, &x, &target, {1, 1, 1}));
+  check_refused("llmc::crossentropy_forward: logits must not be null",
+                call(&x, nullptr, &target, {1, 1, 1}));
+  check_refused("llmc::crossentropy_forward: targets must not be null",
+                call(&x, &x, nullptr, {1, 1, 1}));
+  call(nullptr, nullptr, nullptr, {0, 1, 1})();  // nothing to do
+}
+
+TEST_CASE("crossentropy_backward refuses what it cannot do", "[crossentropy]") {
+  float x = 0;
+  const std::int32_t target = 0;
+  const auto call = [](float* dlogits, const float* dlosses, const float* logits,
+                       const std::int32_t* targets, classifier_shape shape) {
+    return [=] { llmc::crossentropy_backward(dlogits, dlosses, logits, targets, shape, nullptr); };
+  };
+  check_refused("llmc::crossentropy_backward: rows must be at least 0, got -1",
+                call(&x, &x, &x, &target, {-1, 1, 1}));
+  check_refused("llmc::crossentropy_backward: vocabulary must be at least 1, got 0",
+                call(&x, &x, &x, &target, {1, 0, 1}));
+  check_refused("llmc::crossentropy_backward: padded_vocabulary must be at least 8, got 7",
+                call(&x, &x, &x, &target, {1, 8, 7}));
+  check_refused("llmc::crossentropy_backward: dlogits must not be null",
+                call(nullptr, &x, &x, &target, {1, 1, 1}));
+  check_refused("llmc::crossentropy_backward: dlosses must not be null",
+                call(&x, nullptr, &x, &target, {1, 1, 1}));
+  check_refused("llmc::crossentropy_backward: logits must not be null",
+                call(&x, &x, nullptr, &target, {1, 1, 1}));
+  check_refused("llmc::crossentropy_backward: targets must not be null",
+                call(&x, &x, &x, nullptr, {1, 1, 1}));
+  call(nullptr, nullptr, nullptr, nullptr, {0, 1, 1})();  // nothing to do
+}

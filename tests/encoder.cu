@@ -1,0 +1,286 @@
+#include <llmc/encoder.cuh>
+#include <llmc/reference/encoder.hpp>
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "support/compare.hpp"
+#include "support/gpu.cuh"
+#include "support/random.hpp"
+#include "support/range_counter.cuh"
+#include "support/refusal.hpp"
+#include "support/sizes.hpp"
+
+using namespace llmc_test;
+using llmc::accumulation;
+using llmc::encoder_backward_variant;
+using llmc::encoder_forward_variant;
+using llmc::encoder_shape;
+
+namespace {
+
+/// How often the most frequent token occurs: the length of the longest sum.
+std::int64_t most_frequent(std::vector<std::int32_t> tokens) {
+  std::sort(tokens.begin(), tokens.end());
+  std::int64_t longest = 0;
+  for (auto begin = tokens.begin(); begin != tokens.end();) {
+    const auto end = std::upper_bound(begin, tokens.end(), *begin);
+    longest = std::max<std::int64_t>(longest, end - begin);
+    begin = end;
+  }
+  return longest;
+}
+
+struct encoder_case {
+  encoder_shape shape;
+  std::int64_t longest_sum;
+  std::vector<std::int32_t> tokens;
+  std::vector<float> wte, wpe, dout;
+  std::uint64_t out_of_range = 0;
+  std::vector<double> out, dwte, dwpe;
+
+  encoder_case(encoder_shape s, std::vector<std::int32_t> t)
+      : shape(s), longest_sum(most_frequent(t)), tokens(std::move(t)) {
+    wte = random_normal(s.vocabulary * s.channels, 2);
+    wpe = random_normal(s.sequence * s.channels, 3);
+    dout = random_normal(s.batch * s.sequence * s.channels, 4);
+    out.resize(dout.size());
+    dwte.resize(wte.size());
+    dwpe.resize(wpe.size());
+    llmc::reference::encoder_forward(out.data(), &out_of_range, tokens.data(), widen(wte).data(),
+                                     widen(wpe).data(), shape);
+    llmc::reference::encoder_backward(dwte.data(), dwpe.data(), tokens.data(), widen(dout).data(),
+                                      shape, accumulation::overwrite, accumulation::overwrite);
+  }
+  /// Random tokens, about one in five of them out of range.
+  explicit encoder_case(encoder_shape s)
+      : encoder_case(s, shifted(random_integers(s.batch * s.sequence,
+                                                s.vocabulary + 2 + s.vocabulary / 4, 1))) {}
+
+ private:
+  static std::vector<std::int32_t> shifted(std::vector<std::int32_t> values) {
+    for (std::int32_t& value : values) --value;  // so that -1 is among them
+    return values;
+  }
+};
+
+template <encoder_forward_variant Variant, int BlockSize>
+void check_forward(const encoder_case& c, int misalignment) {
+  INFO("B " << c.shape.batch << ", T " << c.shape.sequence << ", C " << c.shape.channels << ", V "
+            << c.shape.vocabulary << ", misalignment " << misalignment);
+  const buffer<std::int32_t> tokens(c.tokens, misalignment);
+  const buffer<float> wte(c.wte, misalignment), wpe(c.wpe, misalignment);
+  const range_counter counter;
+  output out(static_cast<std::int64_t>(c.out.size()), misalignment);
+  run({&out}, [&](cudaStream_t s) {
+    llmc::encoder_forward<Variant, BlockSize>(out, counter, tokens, wte, wpe, c.shape, s);
+  });
+  counter.check(c.out_of_range);
+  check_close("out", out.values(), c.out, elementwise_tolerance());
+}
+
+template <encoder_backward_variant Variant, int BlockSize>
+void check_backward(const encoder_case& c, accumulation dwte_mode, accumulation dwpe_mode,
+                    int misalignment) {
+  INFO("B " << c.shape.batch << ", T " << c.shape.sequence << ", C " << c.shape.channels << ", V "
+            << c.shape.vocabulary << ", misalignment " << misalignment
+            << (dwte_mode == accumulation::add ? ", add" : ", overwrite") << " dwte"
+            << (dwpe_mode == accumulation::add ? ", add" : ", overwrite") << " dwpe");
+  const buffer<std::int32_t> tokens(c.tokens, misalignment);
+  const buffer<float> dout(c.dout, misalignment);
+  const buffer<unsigned char> workspace(
+      static_cast<std::int64_t>(llmc::encoder_backward_workspace_bytes(c.shape)), misalignment);
+  output dwte(static_cast<std::int64_t>(c.dwte.size()), dwte_mode, misalignment);
+  output dwpe(static_cast<std::int64_t>(c.dwpe.size()), dwpe_mode, misalignment);
+  run({&dwte, &dwpe}, [&](cudaStream_t s) {
+    llmc::encoder_backward<Variant, BlockSize>(dwte, dwpe, workspace.get(), tokens, dout, c.shape,
+                                               dwte_mode, dwpe_mode, s);
+  });
+  CHECK(workspace.guards_intact());
+  check_close("dwte", dwte.values(), expected_gradient(c.dwte, dwte_mode),
+              sum_tolerance(c.longest_sum));
+  check_close("dwpe", dwpe.values(), expected_gradient(c.dwpe, dwpe_mode),
+              sum_tolerance(c.shape.batch));
+}
+
+void check_backward_automatic(const encoder_case& c, accumulation mode) {
+  check_backward<encoder_backward_variant::automatic, 256>(c, mode, mode, 0);
+}
+
+}  // namespace
+
+TEMPLATE_TEST_CASE_SIG("encoder_forward agrees with the reference", "[encoder]",
+                       ((encoder_forward_variant Variant, int BlockSize), Variant, BlockSize),
+                       (encoder_forward_variant::automatic, 256),
+                       (encoder_forward_variant::warp_per_row, 32),
+                       (encoder_forward_variant::warp_per_row, 96),
+                       (encoder_forward_variant::warp_per_row, 1024)) {
+  LLMC_REQUIRE_GPU();
+  const std::int64_t sequence = GENERATE(1, 7, 33);
+  for (const std::int64_t channels : awkward_sizes) {
+    const encoder_case c({3, sequence, channels, 19});
+    for (const int misalignment : {0, 1}) check_forward<Variant, BlockSize>(c, misalignment);
+  }
+}
+
+TEST_CASE("encoder_forward does without a counter and takes any token", "[encoder]") {
+  LLMC_REQUIRE_GPU();
+  const encoder_case c({1, 3, 5, 2}, {std::numeric_limits<std::int32_t>::min(), 1,
+                                      std::numeric_limits<std::int32_t>::max()});
+  const buffer<std::int32_t> tokens(c.tokens);
+  const buffer<float> wte(c.wte), wpe(c.wpe);
+  output out(15);
+  run({&out},
+      [&](cudaStream_t s) { llmc::encoder_forward(out, nullptr, tokens, wte, wpe, c.shape, s); });
+  check_close("out", out.values(), c.out, elementwise_tolerance());
+  check_backward_automatic(c, accumulation::overwrite);
+}
+
+TEMPLATE_TEST_CASE_SIG("encoder_backward agrees with the reference", "[encoder]",
+                       ((encoder_backward_variant Variant, int BlockSize), Variant, BlockSize),
+                       (encoder_backward_variant::automatic, 256),
+                       (encoder_backward_variant::sorted_pieces, 32),
+                       (encoder_backward_variant::sorted_pieces, 96),
+                       (encoder_backward_variant::sorted_pieces, 1024)) {
+  LLMC_REQUIRE_GPU();
+  const std::int64_t vocabulary = GENERATE(1, 7, 300);  // tokens across pieces and inside them
+  const accumulation mode = GENERATE(accumulation::overwrite, accumulation::add);
+  const accumulation other =
+      mode == accumulation::add ? accumulation::overwrite : accumulation::add;
+  for (const std::int64_t channels : awkward_sizes) {
+    const encoder_case c({5, 33, channels, vocabulary});
+    check_backward<Variant, BlockSize>(c, mode, mode, 0);
+    check_backward<Variant, BlockSize>(c, mode, other, 1);
+  }
+}
+
+TEST_CASE("encoder_backward takes any number of tokens", "[encoder]") {
+  LLMC_REQUIRE_GPU();
+  const accumulation mode = GENERATE(accumulation::overwrite, accumulation::add);
+  for (const std::int64_t sequence : awkward_sizes) {
+    check_backward_automatic(encoder_case({1, sequence, 8, 11}), mode);
+  }
+  check_backward_automatic(encoder_case({3, 23333, 4, 1000}), mode);  // long pieces
+  check_backward_automatic(encoder_case({70001, 1, 3, 70}), mode);
+}
+
+TEST_CASE("encoder_backward with one token everywhere", "[encoder]") {
+  LLMC_REQUIRE_GPU();
+  const std::int32_t token = GENERATE(0, 5, 10, 11);  // 11 is out of range: dwte gets nothing
+  for (const std::int64_t channels : {33, 128}) {
+    const encoder_case c({8, 1024, channels, 11}, std::vector<std::int32_t>(8 * 1024, token));
+    check_backward_automatic(c, accumulation::overwrite);
+    check_backward_automatic(c, accumulation::add);
+  }
+}
+
+TEST_CASE("encoder_backward: a hundred runs give the same bits", "[encoder]") {
+  LLMC_REQUIRE_GPU();
+  const encoder_case c({8, 1024, 33, 11}, std::vector<std::int32_t>(8 * 1024, 7));
+  const buffer<std::int32_t> tokens(c.tokens);
+  const buffer<float> dout(c.dout);
+  const buffer<unsigned char> workspace(
+      static_cast<std::int64_t>(llmc::encoder_backward_workspace_bytes(c.shape)));
+  output dwte(static_cast<std::int64_t>(c.dwte.size()));
+  output dwpe(static_cast<std::int64_t>(c.dwpe.size()));
+  const stream s;
+  llmc_test::cuda(cudaDeviceSynchronize());
+  std::vector<std::vector<float>> first;
+  for (int i = 0; i < 100; ++i) {
+    llmc::encoder_backward(dwte, dwpe, workspace.get(), tokens, dout, c.shape,
+                           accumulation::overwrite, accumulation::overwrite, s);
+    s.synchronize();
+    if (i == 0) first = snapshot({&dwte, &dwpe});
+    REQUIRE(same_bits(first, snapshot({&dwte, &dwpe})));
+  }
+}
+
+TEST_CASE("encoder_backward touches no row of a token that does not occur, when adding",
+          "[encoder]") {
+  LLMC_REQUIRE_GPU();
+  const encoder_case c({2, 40, 12, 9}, std::vector<std::int32_t>(80, 4));
+  const buffer<std::int32_t> tokens(c.tokens);
+  const buffer<float> dout(c.dout);
+  const buffer<unsigned char> workspace(
+      static_cast<std::int64_t>(llmc::encoder_backward_workspace_bytes(c.shape)));
+  // -0 becomes +0 if 0 is added to it.
+  output dwte(std::vector<float>(c.dwte.size(), -0.0f)), dwpe(40 * 12);
+  run({&dwte, &dwpe}, [&](cudaStream_t s) {
+    llmc::encoder_backward(dwte, dwpe, workspace.get(), tokens, dout, c.shape, accumulation::add,
+                           accumulation::overwrite, s);
+  });
+  const std::vector<float> values = dwte.values();
+  check_close("dwte", values, c.dwte, sum_tolerance(80));
+  for (std::size_t i = 0; i < values.size(); ++i) CHECK((i / 12 == 4 || std::signbit(values[i])));
+}
+
+TEST_CASE("encoder_backward over no tokens gives zero or leaves what was there", "[encoder]") {
+  LLMC_REQUIRE_GPU();
+  const accumulation mode = GENERATE(accumulation::overwrite, accumulation::add);
+  output dwte(6, mode), dwpe(9, mode);
+  run({&dwte, &dwpe}, [&](cudaStream_t s) {
+    llmc::encoder_backward(dwte, dwpe, nullptr, nullptr, nullptr, {0, 3, 3, 2}, mode, mode, s);
+  });
+  check_close("dwte", dwte.values(), expected_gradient(std::vector<double>(6), mode), {0, 0});
+  check_close("dwpe", dwpe.values(), expected_gradient(std::vector<double>(9), mode), {0, 0});
+}
+
+TEST_CASE("encoder_forward refuses what it cannot do", "[encoder]") {
+  float x = 0;
+  const std::int32_t token = 0;
+  const auto call = [](float* out, const std::int32_t* tokens, const float* wte, const float* wpe,
+                       encoder_shape shape) {
+    return [=] { llmc::encoder_forward(out, nullptr, tokens, wte, wpe, shape, nullptr); };
+  };
+  check_refused("llmc::encoder_forward: batch must be at least 0, got -1",
+                call(&x, &token, &x, &x, {-1, 1, 1, 1}));
+  check_refused("llmc::encoder_forward: sequence must be at least 0, got -1",
+                call(&x, &token, &x, &x, {1, -1, 1, 1}));
+  check_refused("llmc::encoder_forward: channels must be at least 1, got 0",
+                call(&x, &token, &x, &x, {1, 1, 0, 1}));
+  check_refused("llmc::encoder_forward: vocabulary must be at least 1, got 0",
+                call(&x, &token, &x, &x, {1, 1, 1, 0}));
+  check_refused("llmc::encoder_forward: out must not be null",
+                call(nullptr, &token, &x, &x, {1, 1, 1, 1}));
+  check_refused("llmc::encoder_forward: tokens must not be null",
+                call(&x, nullptr, &x, &x, {1, 1, 1, 1}));
+  check_refused("llmc::encoder_forward: wte must not be null",
+                call(&x, &token, nullptr, &x, {1, 1, 1, 1}));
+  check_refused("llmc::encoder_forward: wpe must not be null",
+                call(&x, &token, &x, nullptr, {1, 1, 1, 1}));
+  call(nullptr, nullptr, nullptr, nullptr, {0, 1, 1, 1})();  // nothing to do
+}
+
+TEST_CASE("encoder_backward refuses what it cannot do", "[encoder]") {
+  float x = 0;
+  const std::int32_t token = 0;
+  const auto call = [](float* dwte, float* dwpe, void* workspace, const std::int32_t* tokens,
+                       const float* dout, encoder_shape shape) {
+    return [=] {
+      llmc::encoder_backward(dwte, dwpe, workspace, tokens, dout, shape, accumulation::add,
+                             accumulation::add, nullptr);
+    };
+  };
+  const std::string function = "llmc::encoder_backward: ";
+  check_refused(function + "batch must be at least 0, got -1",
+                call(&x, &x, &x, &token, &x, {-1, 1, 1, 1}));
+  check_refused(function + "sequence must be at least 0, got -1",
+                call(&x, &x, &x, &token, &x, {1, -1, 1, 1}));
+  check_refused(function + "channels must be at least 1, got 0",
+                call(&x, &x, &x, &token, &x, {1, 1, 0, 1}));
+  check_refused(function + "vocabulary must be at least 1, got 0",
+                call(&x, &x, &x, &token, &x, {1, 1, 1, 0}));
+  const encoder_shape one{1, 1, 1, 1};
+  check_refused(function + "dwte must not be null", call(nullptr, &x, &x, &token, &x, one));
+  check_refused(function + "dwpe must not be null", call(&x, nullptr, &x, &token, &x, one));
+  check_refused(function + "workspace must not be null", call(&x, &x, nullptr, &token, &x, one));
+  check_refused(function + "tokens must not be null", call(&x, &x, &x, nullptr, &x, one));
+  check_refused(function + "dout must not be null", call(&x, &x, &x, &token, nullptr, one));
+  check_refused("llmc::encoder_backward_workspace_bytes: channels must be at least 1, got 0", [] {
+    llmc::encoder_backward_workspace_bytes({1, 1, 0, 1});
+  });
+}

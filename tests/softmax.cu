@@ -1,0 +1,187 @@
+#include <llmc/reference/softmax.hpp>
+#include <llmc/softmax.cuh>
+
+#include <vector>
+
+#include "support/classifier_case.cuh"
+#include "support/compare.hpp"
+#include "support/gpu.cuh"
+#include "support/random.hpp"
+#include "support/refusal.hpp"
+#include "support/sizes.hpp"
+
+using namespace llmc_test;
+using llmc::row_shape;
+using llmc::softmax_backward_variant;
+using llmc::softmax_forward_variant;
+
+namespace {
+
+struct softmax_case {
+  row_shape shape;
+  double range;  ///< between the largest and the smallest score
+  std::vector<float> inp, dout;
+  std::vector<double> out, dinp;
+
+  explicit softmax_case(row_shape s, double deviation = 1.0) : shape(s), range(12 * deviation) {
+    inp = random_normal(s.rows * s.channels, 1, deviation);
+    dout = random_normal(s.rows * s.channels, 2);
+    out.resize(inp.size());
+    dinp.resize(inp.size());
+    llmc::reference::softmax_forward(out.data(), widen(inp).data(), shape);
+    llmc::reference::softmax_backward(dinp.data(), widen(dout).data(), out.data(), shape);
+  }
+};
+
+template <softmax_forward_variant Variant, int BlockSize>
+void check_forward(const softmax_case& c, int misalignment) {
+  INFO("rows " << c.shape.rows << ", channels " << c.shape.channels << ", misalignment "
+               << misalignment);
+  const buffer<float> inp(c.inp, misalignment);
+  output out(c.shape.rows * c.shape.channels, misalignment);
+  run({&out},
+      [&](cudaStream_t s) { llmc::softmax_forward<Variant, BlockSize>(out, inp, c.shape, s); });
+  check_close("out", out.values(), c.out, probability_tolerance(c.shape.channels, c.range));
+}
+
+/// dout - sum(dout * out), of which the sum is over numbers that add up to a few units.
+tolerance gradient_tolerance(const softmax_case& c) {
+  return sum_tolerance(c.shape.channels, 2.0);
+}
+
+template <softmax_backward_variant Variant, int BlockSize>
+void check_backward(const softmax_case& c, int misalignment) {
+  INFO("rows " << c.shape.rows << ", channels " << c.shape.channels << ", misalignment "
+               << misalignment);
+  const buffer<float> dout(c.dout, misalignment), out(narrow(c.out), misalignment);
+  output dinp(c.shape.rows * c.shape.channels, misalignment);
+  run({&dinp}, [&](cudaStream_t s) {
+    llmc::softmax_backward<Variant, BlockSize>(dinp, dout, out, c.shape, s);
+  });
+  check_close("dinp", dinp.values(), c.dinp, gradient_tolerance(c));
+}
+
+}  // namespace
+
+TEMPLATE_TEST_CASE_SIG("softmax_forward agrees with the reference", "[softmax]",
+                       ((softmax_forward_variant Variant, int BlockSize), Variant, BlockSize),
+                       (softmax_forward_variant::automatic, 256),
+                       (softmax_forward_variant::block_per_row, 32),
+                       (softmax_forward_variant::block_per_row, 96),
+                       (softmax_forward_variant::block_per_row, 1024)) {
+  LLMC_REQUIRE_GPU();
+  const std::int64_t rows = GENERATE(1, 5, 33);
+  for (const std::int64_t channels : awkward_sizes) {
+    const softmax_case c({rows, channels});
+    for (const int misalignment : {0, 1}) check_forward<Variant, BlockSize>(c, misalignment);
+  }
+}
+
+TEST_CASE("softmax_forward takes long rows, many rows and large scores", "[softmax]") {
+  LLMC_REQUIRE_GPU();
+  for (const row_shape shape : {row_shape{3, 100003}, row_shape{65537, 8}}) {
+    check_forward<softmax_forward_variant::automatic, 256>(softmax_case(shape), 0);
+  }
+  check_forward<softmax_forward_variant::automatic, 256>(softmax_case({7, 1025}, 30.0), 0);
+}
+
+TEST_CASE("softmax_forward follows the formula at infinities and NaN", "[softmax]") {
+  LLMC_REQUIRE_GPU();
+  constexpr std::int64_t channels = 1000;  // more than one turn of some threads, one of others
+  struct {
+    float everywhere, first, middle, last;
+  } const rows[] = {{-infinity, -infinity, 10, -infinity},
+                    {-infinity, 3e38f, -3e38f, -infinity},
+                    {-3e38f, 3e38f, -infinity, 0},
+                    {-infinity, -infinity, -infinity, 7},
+                    {-infinity, -infinity, -infinity, -infinity},
+                    {0, 1, infinity, -infinity},
+                    {-infinity, not_a_number, -infinity, 1}};
+  constexpr std::int64_t with_a_softmax = 4;
+  constexpr std::int64_t row_count = 7;
+  std::vector<float> values;
+  for (const auto& row : rows) {
+    std::vector<float> scores(channels, row.everywhere);
+    scores.front() = row.first;
+    scores[channels / 2] = row.middle;
+    scores.back() = row.last;
+    values.insert(values.end(), scores.begin(), scores.end());
+  }
+  std::vector<double> expected(with_a_softmax * channels);
+  llmc::reference::softmax_forward(expected.data(), widen(values).data(),
+                                   {with_a_softmax, channels});
+
+  const buffer<float> inp(values);
+  output out(row_count * channels);
+  run({&out}, [&](cudaStream_t s) { llmc::softmax_forward(out, inp, {row_count, channels}, s); });
+  const std::vector<float> actual = out.values();
+  const auto boundary = actual.begin() + with_a_softmax * channels;
+  check_close("out", std::vector<float>(actual.begin(), boundary), expected, {0, 0});
+  CHECK(all_nan(std::vector<float>(boundary, actual.end())));
+}
+
+TEST_CASE("softmax_forward may write over its input", "[softmax]") {
+  LLMC_REQUIRE_GPU();
+  const softmax_case c({7, 3001});
+  output out(c.inp);
+  run({&out}, [&](cudaStream_t s) { llmc::softmax_forward(out, out, c.shape, s); });
+  check_close("out", out.values(), c.out, probability_tolerance(c.shape.channels, c.range));
+}
+
+TEMPLATE_TEST_CASE_SIG("softmax_backward agrees with the reference", "[softmax]",
+                       ((softmax_backward_variant Variant, int BlockSize), Variant, BlockSize),
+                       (softmax_backward_variant::automatic, 256),
+                       (softmax_backward_variant::block_per_row, 32),
+                       (softmax_backward_variant::block_per_row, 96),
+                       (softmax_backward_variant::block_per_row, 1024)) {
+  LLMC_REQUIRE_GPU();
+  const std::int64_t rows = GENERATE(1, 5, 33);
+  for (const std::int64_t channels : awkward_sizes) {
+    const softmax_case c({rows, channels});
+    for (const int misalignment : {0, 1}) check_backward<Variant, BlockSize>(c, misalignment);
+  }
+}
+
+TEST_CASE("softmax_backward takes long rows and many rows", "[softmax]") {
+  LLMC_REQUIRE_GPU();
+  for (const row_shape shape : {row_shape{3, 100003}, row_shape{65537, 8}}) {
+    check_backward<softmax_backward_variant::automatic, 256>(softmax_case(shape), 0);
+  }
+}
+
+TEST_CASE("softmax_backward may write dinp over dout", "[softmax]") {
+  LLMC_REQUIRE_GPU();
+  const softmax_case c({7, 3001});
+  const buffer<float> out(narrow(c.out));
+  output dinp(c.dout);
+  run({&dinp}, [&](cudaStream_t s) { llmc::softmax_backward(dinp, dinp, out, c.shape, s); });
+  check_close("dinp", dinp.values(), c.dinp, gradient_tolerance(c));
+}
+
+TEST_CASE("softmax_forward refuses what it cannot do", "[softmax]") {
+  float x = 0;
+  const auto forward = [&](float* out, const float* inp, row_shape shape) {
+    return [=] { llmc::softmax_forward(out, inp, shape, nullptr); };
+  };
+  check_refused("llmc::softmax_forward: rows must be at least 0, got -1", forward(&x, &x, {-1, 1}));
+  check_refused("llmc::softmax_forward: channels must be at least 1, got 0",
+                forward(&x, &x, {1, 0}));
+  check_refused("llmc::softmax_forward: out must not be null", forward(nullptr, &x, {1, 1}));
+  check_refused("llmc::softmax_forward: inp must not be null", forward(&x, nullptr, {1, 1}));
+  forward(nullptr, nullptr, {0, 1})();  // nothing to do
+}
+
+TEST_CASE("softmax_backward refuses what it cannot do", "[softmax]") {
+  float x = 0;
+  const auto backward = [&](float* dinp, const float* dout, const float* out, row_shape shape) {
+    return [=] { llmc::softmax_backward(dinp, dout, out, shape, nullptr); };
+  };
+  check_refused("llmc::softmax_backward: rows must be at least 0, got -1",
+                backward(&x, &x, &x, {-1, 1}));
+  check_refused("llmc::softmax_backward: channels must be at least 1, got 0",
+                backward(&x, &x, &x, {1, 0}));
+  check_refused("llmc::softmax_backward: dinp must not be null", backward(nullptr, &x, &x, {1, 1}));
+  check_refused("llmc::softmax_backward: dout must not be null", backward(&x, nullptr, &x, {1, 1}));
+  check_refused("llmc::softmax_backward: out must not be null", backward(&x, &x, nullptr, {1, 1}));
+  backward(nullptr, nullptr, nullptr, {0, 1})();  // nothing to do
+}

@@ -1,0 +1,11 @@
+# Sets `arguments` to what follows `--` on the command line of a script.
+set(arguments)
+set(arguments_began OFF)
+math(EXPR last "${CMAKE_ARGC} - 1")
+foreach(i RANGE ${last})
+  if(arguments_began)
+    list(APPEND arguments "${CMAKE_ARGV${i}}")
+  elseif(CMAKE_ARGV${i} STREQUAL "--")
+    set(arguments_began ON)
+  endif()
+endforeach()
