@@ -127,6 +127,33 @@ TEST_CASE("classifier_forward_backward does without a counter", "[classifier]") 
   check_losses(c, losses.values());
 }
 
+TEST_CASE("classifier_forward_backward takes more than 2^31 logits", "[classifier][large]") {
+  LLMC_REQUIRE_GPU();
+  const classifier_case last = random_case({1, 50257, 50304});
+  const std::int64_t stride = last.shape.padded_vocabulary;
+  const std::int64_t rows = (std::int64_t{1} << 31) / stride + 2;
+  LLMC_REQUIRE_GPU_BYTES(static_cast<std::size_t>(rows * stride) * sizeof(float));
+
+  const buffer<float> logits(rows * stride), losses(rows);
+  float* last_logits = logits + (rows - 1) * stride;
+  check_cuda(cudaMemcpy(last_logits, last.logits.data(), last.logits.size() * sizeof(float),
+                        cudaMemcpyHostToDevice));
+  std::vector<std::int32_t> row_targets(static_cast<std::size_t>(rows), llmc::ignored_target);
+  row_targets.back() = last.targets[0];
+  const buffer<std::int32_t> targets(row_targets);
+  check_cuda(cudaDeviceSynchronize());
+  const stream s;
+  llmc::classifier_forward_backward(logits, losses, nullptr, targets,
+                                    {rows, last.shape.vocabulary, stride}, dloss, s);
+  s.synchronize();
+
+  std::vector<float> dlogits(last.logits.size());
+  check_cuda(cudaMemcpy(dlogits.data(), last_logits, dlogits.size() * sizeof(float),
+                        cudaMemcpyDeviceToHost));
+  check_dlogits(last, dlogits);
+  check_losses(last, {losses.values().back()});
+}
+
 TEST_CASE("classifier_forward_backward refuses what it cannot do", "[classifier]") {
   float x = 0;
   const std::int32_t target = 0;

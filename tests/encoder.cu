@@ -188,7 +188,7 @@ TEST_CASE("encoder_backward: a hundred runs give the same bits", "[encoder]") {
   output dwte(static_cast<std::int64_t>(c.dwte.size()));
   output dwpe(static_cast<std::int64_t>(c.dwpe.size()));
   const stream s;
-  llmc_test::cuda(cudaDeviceSynchronize());
+  check_cuda(cudaDeviceSynchronize());
   std::vector<std::vector<float>> first;
   for (int i = 0; i < 100; ++i) {
     llmc::encoder_backward(dwte, dwpe, workspace.get(), tokens, dout, c.shape,
@@ -227,6 +227,36 @@ TEST_CASE("encoder_backward over no tokens gives zero or leaves what was there",
   });
   check_close("dwte", dwte.values(), expected_gradient(std::vector<double>(6), mode), {0, 0});
   check_close("dwpe", dwpe.values(), expected_gradient(std::vector<double>(9), mode), {0, 0});
+}
+
+TEST_CASE("encoder takes more than 2^31 elements", "[encoder][large]") {
+  LLMC_REQUIRE_GPU();
+  const encoder_shape shape{4100, 1024, 512, 3};
+  const std::int64_t positions = shape.batch * shape.sequence;
+  const std::int64_t count = positions * shape.channels;
+  const std::size_t workspace_bytes = llmc::encoder_backward_workspace_bytes(shape);
+  LLMC_REQUIRE_GPU_BYTES(static_cast<std::size_t>(count) * sizeof(float) + workspace_bytes);
+
+  // Ones everywhere: every gradient is then a number of positions, and exact.
+  const std::vector<std::int32_t> token_values = random_integers(positions, shape.vocabulary, 1);
+  const buffer<std::int32_t> tokens(token_values);
+  const buffer<float> wte(std::vector<float>(3 * 512, 1.0f)),
+      wpe(std::vector<float>(1024 * 512, 0.0f)), out(count), dwte(3 * 512), dwpe(1024 * 512);
+  const buffer<unsigned char> workspace(static_cast<std::int64_t>(workspace_bytes));
+  check_cuda(cudaDeviceSynchronize());
+  const stream s;
+  llmc::encoder_forward(out, nullptr, tokens, wte, wpe, shape, s);
+  llmc::encoder_backward(dwte, dwpe, workspace.get(), tokens, out, shape, accumulation::overwrite,
+                         accumulation::overwrite, s);
+  s.synchronize();
+
+  std::vector<double> occurrences(3 * 512);
+  for (std::size_t i = 0; i < occurrences.size(); ++i) {
+    occurrences[i] = static_cast<double>(
+        std::count(token_values.begin(), token_values.end(), static_cast<std::int32_t>(i / 512)));
+  }
+  check_close("dwte", dwte.values(), occurrences, {0, 0});
+  check_close("dwpe", dwpe.values(), std::vector<double>(1024 * 512, 4100), {0, 0});
 }
 
 TEST_CASE("encoder_forward refuses what it cannot do", "[encoder]") {

@@ -16,6 +16,7 @@
 #include <llmc/detail/checks.hpp>
 #include <llmc/detail/launch.cuh>
 #include <llmc/detail/namespace.hpp>
+#include <llmc/device/reduce.cuh>
 #include <llmc/device/row_softmax.cuh>
 #include <llmc/types.hpp>
 
@@ -58,7 +59,7 @@ namespace device {
 template <int Width, int BlockSize>
 __device__ float classifier_row(float* logits, std::int32_t target, float dloss,
                                 classifier_shape shape,
-                                typename softmax_reducer<BlockSize>::storage& storage) {
+                                typename block_reducer<float, BlockSize>::storage& storage) {
   const float target_logit = logits[target];  // before the statistics' barrier: then it is lost
   const softmax_statistics statistics =
       softmax_row_statistics<Width, BlockSize>(logits, shape.vocabulary, storage);
@@ -75,7 +76,7 @@ __global__ void __launch_bounds__(BlockSize)
     classifier_forward_backward_kernel(float* logits, float* losses, std::uint64_t* out_of_range,
                                        const std::int32_t* targets, classifier_shape shape,
                                        float dloss) {
-  __shared__ typename device::softmax_reducer<BlockSize>::storage storage;
+  __shared__ typename device::block_reducer<float, BlockSize>::storage storage;
   for (std::int64_t row = blockIdx.x; row < shape.rows; row += gridDim.x) {
     float* x = logits + row * shape.padded_vocabulary;
     const std::int32_t target = targets[row];

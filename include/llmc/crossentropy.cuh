@@ -16,6 +16,7 @@
 #include <llmc/detail/checks.hpp>
 #include <llmc/detail/launch.cuh>
 #include <llmc/detail/namespace.hpp>
+#include <llmc/device/reduce.cuh>
 #include <llmc/device/row_softmax.cuh>
 #include <llmc/types.hpp>
 
@@ -55,7 +56,7 @@ template <int Width, int BlockSize>
 __global__ void __launch_bounds__(BlockSize)
     crossentropy_forward_kernel(float* losses, std::uint64_t* out_of_range, const float* logits,
                                 const std::int32_t* targets, classifier_shape shape) {
-  __shared__ typename device::softmax_reducer<BlockSize>::storage storage;
+  __shared__ typename device::block_reducer<float, BlockSize>::storage storage;
   for (std::int64_t row = blockIdx.x; row < shape.rows; row += gridDim.x) {
     const float* x = logits + row * shape.padded_vocabulary;
     const std::int32_t target = targets[row];
@@ -145,7 +146,7 @@ template <int Width, int BlockSize>
 __global__ void __launch_bounds__(BlockSize)
     crossentropy_backward_kernel(float* dlogits, const float* dlosses, const float* logits,
                                  const std::int32_t* targets, classifier_shape shape) {
-  __shared__ typename device::softmax_reducer<BlockSize>::storage storage;
+  __shared__ typename device::block_reducer<float, BlockSize>::storage storage;
   for (std::int64_t row = blockIdx.x; row < shape.rows; row += gridDim.x) {
     const float* x = logits + row * shape.padded_vocabulary;
     float* dx = dlogits + row * shape.padded_vocabulary;

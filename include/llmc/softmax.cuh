@@ -53,7 +53,7 @@ namespace device {
 /// The softmax of one row, by a block. `out` may be `inp`.
 template <int Width, int BlockSize>
 __device__ void softmax_row(float* out, const float* inp, std::int64_t channels,
-                            typename softmax_reducer<BlockSize>::storage& storage) {
+                            typename block_reducer<float, BlockSize>::storage& storage) {
   const softmax_statistics statistics =
       softmax_row_statistics<Width, BlockSize>(inp, channels, storage);
   const float scale = 1.0f / statistics.sum;
@@ -71,7 +71,7 @@ namespace detail {
 template <int Width, int BlockSize>
 __global__ void __launch_bounds__(BlockSize)
     softmax_forward_kernel(float* out, const float* inp, row_shape shape) {
-  __shared__ typename device::softmax_reducer<BlockSize>::storage storage;
+  __shared__ typename device::block_reducer<float, BlockSize>::storage storage;
   for (std::int64_t row = blockIdx.x; row < shape.rows; row += gridDim.x) {
     const std::int64_t offset = row * shape.channels;
     device::softmax_row<Width, BlockSize>(out + offset, inp + offset, shape.channels, storage);

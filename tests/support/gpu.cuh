@@ -36,6 +36,18 @@ inline bool has_gpu() {
 #define LLMC_REQUIRE_GPU() \
   if (!::llmc_test::has_gpu()) LLMC_SKIP("no GPU")
 
+/// Whether that much memory of the GPU is free, with some to spare.
+inline bool has_gpu_bytes(std::size_t bytes) {
+  constexpr std::size_t to_spare = 256 << 20;
+  std::size_t free = 0, total = 0;
+  check_cuda(cudaMemGetInfo(&free, &total));
+  return free >= bytes + to_spare;
+}
+
+/// The second line of a test case that needs much memory there.
+#define LLMC_REQUIRE_GPU_BYTES(bytes) \
+  if (!::llmc_test::has_gpu_bytes(bytes)) LLMC_SKIP("not enough GPU memory")
+
 /// A stream that does not synchronise with the default one.
 class stream {
  public:

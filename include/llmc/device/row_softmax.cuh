@@ -28,44 +28,34 @@ __device__ __forceinline__ float softmax_shift(float max) {
   return max == minus_infinity() ? 0.0f : max;
 }
 
-/// The statistics of two sets of scores together.
-struct softmax_merge_operator {
-  __device__ softmax_statistics operator()(softmax_statistics a, softmax_statistics b) const {
-    const float max = fmaxf(a.max, b.max);
-    const float shift = softmax_shift(max);
-    return {max, a.sum * expf(a.max - shift) + b.sum * expf(b.max - shift)};
-  }
-};
-
 /// Takes a pack of scores into the statistics; a NaN goes into the sum and so into every result.
+/// The sum is rescaled even where the maximum did not grow: a branch would keep the next loads
+/// waiting for it.
 template <int Width>
 __device__ __forceinline__ void softmax_add(softmax_statistics& statistics, pack<Width> scores) {
-  float max = statistics.max;
+  const float old_max = statistics.max;
 #pragma unroll
-  for (int i = 0; i < Width; ++i) max = fmaxf(max, scores[i]);
-  const float shift = softmax_shift(max);
-  if (max > statistics.max) {
-    statistics.sum *= expf(statistics.max - shift);
-    statistics.max = max;
-  }
+  for (int i = 0; i < Width; ++i) statistics.max = fmaxf(statistics.max, scores[i]);
+  const float shift = softmax_shift(statistics.max);
+  statistics.sum *= expf(old_max - shift);
 #pragma unroll
   for (int i = 0; i < Width; ++i) statistics.sum += expf(scores[i] - shift);
 }
-
-template <int BlockSize>
-using softmax_reducer = block_reducer<softmax_statistics, BlockSize>;
 
 /// The statistics of a row, by a block that reads it once; every thread gets them. The row may be
 /// overwritten right after. A row of -infinity alone or with a +infinity or a NaN in it has no
 /// softmax: the results that are formed from its statistics are NaN, as by the formula.
 template <int Width, int BlockSize>
-__device__ softmax_statistics softmax_row_statistics(
-    const float* row, std::int64_t count, typename softmax_reducer<BlockSize>::storage& storage) {
+__device__ softmax_statistics
+softmax_row_statistics(const float* row, std::int64_t count,
+                       typename block_reducer<float, BlockSize>::storage& storage) {
   softmax_statistics statistics{minus_infinity(), 0.0f};
   for_each_pack<Width>(count, threadIdx.x, BlockSize, [&](auto width, std::int64_t c) {
     softmax_add(statistics, load<width()>(row + c));
   });
-  return softmax_reducer<BlockSize>(storage).reduce(statistics, softmax_merge_operator{});
+  block_reducer<float, BlockSize> reducer(storage);
+  const float max = reducer.max(statistics.max);
+  return {max, reducer.sum(statistics.sum * expf(statistics.max - softmax_shift(max)))};
 }
 
 /// Whether a target is a column; else its row takes part in nothing.

@@ -1,0 +1,102 @@
+/// @file
+/// What the model needs of the machine it runs on: memory and llmc's layers, under the launchers'
+/// own names. Calls are queued in order; only `download` waits for them.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <string>
+
+#include <llmc/types.hpp>
+
+namespace gpt2_trainer {
+
+/// The most that the hardware can do; 0 where that is not known.
+struct peak_rates {
+  double flops_per_second = 0;
+  double bytes_per_second = 0;
+};
+
+/// All the shapes that a step over (B, T) tokens meets.
+struct step_shapes {
+  llmc::encoder_shape encoder;
+  llmc::row_shape residual;
+  llmc::matmul_shape qkv;
+  llmc::attention_shape attention;
+  llmc::matmul_shape attproj;
+  llmc::matmul_shape fc;
+  llmc::matmul_shape fcproj;
+  llmc::matmul_shape head;
+  llmc::classifier_shape classifier;
+  std::int64_t parameters;
+};
+
+/// See the header of each layer for what its call does; scratch and streams are the backend's own.
+template <class Real>
+class backend {
+ public:
+  virtual ~backend() = default;
+
+  /// One line: the device and the arithmetic.
+  virtual std::string description() const = 0;
+  virtual peak_rates peak() const { return {}; }
+
+  /// Memory of the device, zeroed, aligned to 256 bytes.
+  virtual std::shared_ptr<void> allocate(std::size_t bytes) = 0;
+  virtual void upload(void* to, const void* from, std::size_t bytes) = 0;
+  /// Waits for all that was queued, then copies to the host.
+  virtual void download(void* to, const void* from, std::size_t bytes) = 0;
+  virtual void zero(void* at, std::size_t bytes) = 0;
+
+  /// Scratch that the layers need for these shapes, and where it lies.
+  virtual std::size_t workspace_bytes(const step_shapes& shapes) const = 0;
+  virtual void use_workspace(void* workspace) = 0;
+
+  virtual void encoder_forward(Real* out, std::uint64_t* out_of_range, const std::int32_t* tokens,
+                               const Real* wte, const Real* wpe, llmc::encoder_shape shape) = 0;
+  virtual void encoder_backward(Real* dwte, Real* dwpe, const std::int32_t* tokens,
+                                const Real* dout, llmc::encoder_shape shape,
+                                llmc::accumulation dwte_mode, llmc::accumulation dwpe_mode) = 0;
+
+  virtual void layernorm_forward(Real* out, Real* mean, Real* rstd, const Real* inp,
+                                 const Real* weight, const Real* bias, llmc::row_shape shape,
+                                 Real epsilon) = 0;
+  virtual void residual_layernorm_forward(Real* residual, Real* out, Real* mean, Real* rstd,
+                                          const Real* inp1, const Real* inp2, const Real* weight,
+                                          const Real* bias, llmc::row_shape shape,
+                                          Real epsilon) = 0;
+  virtual void residual_layernorm_backward(Real* dinp, Real* dweight, Real* dbias, const Real* dout,
+                                           const Real* dresidual, const Real* residual,
+                                           const Real* weight, const Real* mean, const Real* rstd,
+                                           llmc::row_shape shape, llmc::accumulation mode) = 0;
+
+  virtual void matmul_forward(Real* out, const Real* inp, const Real* weight, const Real* bias,
+                              llmc::matmul_shape shape) = 0;
+  virtual void matmul_backward(Real* dinp, Real* dweight, Real* dbias, const Real* dout,
+                               const Real* inp, const Real* weight, llmc::matmul_shape shape,
+                               llmc::accumulation mode) = 0;
+
+  virtual void attention_forward(Real* out, Real* lse, const Real* qkv,
+                                 llmc::attention_shape shape) = 0;
+  virtual void attention_backward(Real* dqkv, const Real* dout, const Real* qkv, const Real* out,
+                                  const Real* lse, llmc::attention_shape shape) = 0;
+
+  virtual void gelu_forward(Real* out, const Real* inp, std::int64_t count) = 0;
+  virtual void gelu_backward(Real* dinp, const Real* dout, const Real* inp, std::int64_t count) = 0;
+
+  virtual void crossentropy_forward(Real* losses, std::uint64_t* out_of_range, const Real* logits,
+                                    const std::int32_t* targets, llmc::classifier_shape shape) = 0;
+  virtual void classifier_forward_backward(Real* logits, Real* losses, std::uint64_t* out_of_range,
+                                           const std::int32_t* targets,
+                                           llmc::classifier_shape shape, Real dloss) = 0;
+
+  virtual void global_norm(llmc::clip_state* result, const Real* grads, std::int64_t count,
+                           float max_norm) = 0;
+  /// Learning rate, step and clip state are in the device's memory.
+  virtual void adamw_update(Real* params, Real* m, Real* v, const Real* grads, std::int64_t count,
+                            llmc::adamw_parameters constants, const float* learning_rate,
+                            const std::int64_t* step, const llmc::clip_state* clip) = 0;
+};
+
+}  // namespace gpt2_trainer

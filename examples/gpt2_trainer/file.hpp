@@ -1,0 +1,75 @@
+/// @file
+/// Reading parts of files of any size, and writing files that appear whole or not at all.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <filesystem>
+#include <string>
+
+namespace gpt2_trainer {
+
+/// A file descriptor, open until the end of the object, and the name that messages give it.
+class file {
+ public:
+  file(file&& other) noexcept;
+  file& operator=(file&& other) noexcept;
+  ~file();
+
+  const std::filesystem::path& path() const { return path_; }
+
+ protected:
+  file(std::filesystem::path path, int flags);
+  int descriptor() const { return descriptor_; }
+  void close();
+
+ private:
+  std::filesystem::path path_;
+  int descriptor_ = -1;
+};
+
+/// Whatever goes wrong is an input_error that begins with the file's name.
+class input_file : public file {
+ public:
+  explicit input_file(const std::filesystem::path& path);
+
+  std::int64_t size() const { return size_; }
+  /// Reads exactly that many bytes.
+  void read(void* to, std::size_t bytes, std::int64_t offset) const;
+
+ private:
+  std::int64_t size_;
+};
+
+/// A file under a temporary name in the same folder until `commit` gives it its own, when all its
+/// bytes are on the disk. Without commit it is removed. Whatever goes wrong is a std::runtime_error
+/// that begins with the file's name.
+class output_file : public file {
+ public:
+  explicit output_file(const std::filesystem::path& path);
+  ~output_file();
+
+  void write(const void* from, std::size_t bytes);
+  void commit();
+
+ private:
+  std::filesystem::path final_path_;
+};
+
+/// The whole file.
+std::string read_file(const std::filesystem::path& path);
+
+/// A checksum of 64-bit words (the last one padded with zeros), fast enough for gigabytes. It finds
+/// accidents, not attacks.
+class checksum {
+ public:
+  void add(const void* data, std::size_t bytes);
+  std::uint64_t value() const { return value_; }
+  /// 16 hexadecimal digits.
+  std::string text() const;
+
+ private:
+  std::uint64_t value_ = 0x6c6c6d632d737461;
+};
+
+}  // namespace gpt2_trainer

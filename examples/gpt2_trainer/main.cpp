@@ -1,0 +1,69 @@
+/// @file
+/// gpt2_train: trains a GPT-2 on text or token shards. See --help.
+#include <csignal>
+#include <cstdio>
+#include <exception>
+#include <optional>
+#include <utility>
+
+#include "checkpoint.hpp"
+#include "options.hpp"
+#include "setup.hpp"
+#include "train.hpp"
+
+namespace {
+
+using namespace gpt2_trainer;
+
+constexpr int failed = 1;
+constexpr int not_usable = 2;
+constexpr int interrupted_status = 130;
+
+volatile std::sig_atomic_t interrupted = 0;
+
+/// The first signal asks the loop to finish; a second one ends the program as usual.
+void interrupt(int signal) {
+  interrupted = 1;
+  std::signal(signal, SIG_DFL);
+}
+
+/// The options of a resumed run are those it was started with, unless the command line has others.
+run_setup resume(int argc, char** argv, const run_options& given) {
+  checkpoint saved = find_resumed(given.resume);
+  run_options before = options_from_json(saved.state.options);
+  before.out = saved.paths.state.parent_path().string();
+  const run_options now = parse_options(argc, argv, before).options;
+  require_resumable(before, now);
+  return prepare(now, std::move(saved));
+}
+
+int run(int argc, char** argv) {
+  const parsed_options parsed = parse_options(argc, argv, {});
+  if (parsed.help) {
+    std::fputs(parsed.help->c_str(), stdout);
+    return 0;
+  }
+  run_setup setup = parsed.options.resumed ? resume(argc, argv, parsed.options)
+                                           : prepare(parsed.options, std::nullopt);
+  std::signal(SIGINT, interrupt);
+  std::signal(SIGTERM, interrupt);
+  const run_end end = train(std::move(setup), interrupted);
+  return end == run_end::interrupted ? interrupted_status : 0;
+}
+
+int complain(const std::exception& error, int status) {
+  std::fprintf(stderr, "gpt2_train: %s\n", error.what());
+  return status;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  try {
+    return run(argc, argv);
+  } catch (const input_error& error) {
+    return complain(error, not_usable);
+  } catch (const std::exception& error) {
+    return complain(error, failed);
+  }
+}

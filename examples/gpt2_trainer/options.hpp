@@ -1,0 +1,95 @@
+/// @file
+/// gpt2_train's command line.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+
+#include <llmc/types.hpp>
+
+#include "dataset.hpp"
+#include "schedule.hpp"
+
+namespace gpt2_trainer {
+
+enum class backend_choice { automatic, cuda, cpu };
+
+constexpr const char* to_string(backend_choice choice) {
+  switch (choice) {
+    case backend_choice::automatic: return "auto";
+    case backend_choice::cuda: return "cuda";
+    case backend_choice::cpu: return "cpu";
+  }
+  return "unknown";
+}
+
+/// What was asked for. Optional numbers have defaults that depend on the model, the data or the
+/// machine: complete() in setup.hpp fills them.
+struct run_options {
+  std::string data;  ///< empty: llmc's own text
+  std::string val;
+  double val_fraction = 0.05;
+  token_order order = token_order::shuffled;
+  std::optional<std::int64_t> vocabulary;
+
+  std::string init;
+  std::optional<std::int64_t> layers;
+  std::optional<std::int64_t> heads;
+  std::optional<std::int64_t> channels;
+  std::optional<std::int64_t> context;
+  std::string checkpoint;
+
+  std::optional<std::int64_t> steps;
+  std::optional<std::int64_t> batch;
+  std::optional<std::int64_t> sequence;
+  std::optional<std::int64_t> total_batch;
+  std::uint64_t seed = 42;
+
+  std::optional<double> lr;
+  std::optional<double> min_lr;
+  std::optional<std::int64_t> warmup;
+  schedule_kind schedule = schedule_kind::cosine;
+  double weight_decay = 0.1;
+  double beta1 = 0.9;
+  double beta2 = 0.95;
+  double clip = 1.0;
+
+  std::optional<std::int64_t> val_every;
+  std::int64_t val_batches = 20;
+  std::optional<std::int64_t> sample_every;
+  std::int64_t sample_length = 256;
+  std::string prompt;
+  double temperature = 0.8;
+  std::int64_t top_k = 40;
+
+  std::string out;  ///< empty: llmc-run, or the first of llmc-run-2, ... that is free
+  std::optional<std::int64_t> checkpoint_every;
+  std::string log;
+
+  backend_choice backend = backend_choice::automatic;
+  llmc::precision precision = llmc::precision::ieee;
+
+  /// --resume: where to go on; empty with `resumed` set: the latest default folder.
+  bool resumed = false;
+  std::string resume;
+};
+
+/// What the command line asks for, or the text that answers it.
+struct parsed_options {
+  run_options options;
+  std::optional<std::string> help;  ///< set by --help and --version: print it and leave
+};
+
+/// Options that are not given keep the values of `defaults`. A bad option is an input_error.
+parsed_options parse_options(int argc, const char* const* argv, const run_options& defaults);
+
+/// All options but those of --resume as one line of JSON, and back.
+std::string to_json(const run_options& options);
+run_options options_from_json(const std::string& text);
+
+/// Throws an input_error unless those options agree that a resumed run must have in common with the
+/// run it goes on from: the model's, the batch's and the order of the data.
+void require_resumable(const run_options& saved, const run_options& now);
+
+}  // namespace gpt2_trainer

@@ -1,0 +1,49 @@
+/// @file
+/// From the command line to everything that a run needs, all of it checked, before anything is
+/// written.
+#pragma once
+
+#include <filesystem>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "backend.hpp"
+#include "checkpoint.hpp"
+#include "config.hpp"
+#include "options.hpp"
+#include "token_source.hpp"
+
+namespace gpt2_trainer {
+
+/// The tokens of a run. Validation may be null.
+struct run_data {
+  bool text = false;  ///< tokens are bytes
+  std::string description;
+  std::unique_ptr<token_source> training;
+  std::unique_ptr<token_source> validation;
+};
+
+struct run_setup {
+  run_options options;  ///< every optional number has its value
+  gpt2_config config{};
+  run_data data;
+  std::unique_ptr<backend<float>> machine;
+  std::string machine_note;  ///< why there is no GPU; empty where there is one
+  std::string model_source;  ///< the file that the parameters are from; empty: from scratch
+  std::vector<float> parameters;
+  std::optional<training_state> state;  ///< what is resumed
+  std::filesystem::path out;
+};
+
+/// Throws input_error for any file or option that cannot be used. Writes nothing.
+run_setup prepare(run_options options, std::optional<checkpoint> resumed);
+
+/// The checkpoint that --resume names; without a path the latest of the default folders.
+checkpoint find_resumed(const std::string& path);
+
+/// The default of --out that no run has written checkpoints to.
+std::filesystem::path unused_default_folder();
+
+}  // namespace gpt2_trainer

@@ -1,0 +1,280 @@
+#include "train.hpp"
+
+#include <algorithm>
+#include <chrono>
+#include <cmath>
+#include <cstdio>
+#include <filesystem>
+#include <limits>
+#include <stdexcept>
+#include <string>
+#include <utility>
+
+#include "dataset.hpp"
+#include "gpt2.hpp"
+#include "report.hpp"
+#include "sampling.hpp"
+#include "schedule.hpp"
+#include "text.hpp"
+
+namespace gpt2_trainer {
+namespace {
+
+constexpr int most_skips_in_a_row = 10;
+constexpr float adamw_epsilon = 1e-8f;
+constexpr std::int32_t gpt2_end_of_text = 50256;
+
+bool is_due(std::int64_t step, std::int64_t every, std::int64_t steps) {
+  return every > 0 && (step % every == 0 || step == steps);
+}
+
+std::string number(double value) {
+  char text[32];
+  std::snprintf(text, sizeof text, "%.4g", value);
+  return text;
+}
+
+std::string describe(const gpt2_config& c) {
+  return std::to_string(c.layers) + " layers, " + std::to_string(c.heads) + " heads, " +
+         std::to_string(c.channels) + " channels, context " + std::to_string(c.max_sequence) +
+         ", vocabulary " + std::to_string(c.vocabulary);
+}
+
+/// One run: what `train` sets up once, and the steps of its loop.
+class run {
+ public:
+  explicit run(run_setup setup)
+      : setup_(std::move(setup)),
+        options_(setup_.options),
+        batch_(*options_.batch),
+        sequence_(*options_.sequence),
+        micro_batches_(static_cast<int>(*options_.total_batch / (batch_ * sequence_))),
+        steps_(*options_.steps),
+        model_(setup_.config, *setup_.machine, batch_, sequence_),
+        loader_(*setup_.data.training, batch_, sequence_, options_.order, options_.seed),
+        report_(options_.log, setup_.state.has_value()),
+        tokens_(static_cast<std::size_t>(batch_ * sequence_)),
+        targets_(tokens_.size()) {
+    model_.set_parameters(setup_.parameters);
+    setup_.parameters = {};
+    if (!setup_.state) return;
+    model_.set_moments(setup_.state->moments);
+    loader_.restore(setup_.state->loader);
+    done_ = setup_.state->step;
+    setup_.state->moments = {};
+  }
+
+  run_end loop(const volatile std::sig_atomic_t& interrupted) {
+    introduce();
+    if (*options_.checkpoint_every > 0) std::filesystem::create_directories(setup_.out);
+    report_.begin_steps();
+    while (done_ < steps_ && interrupted == 0) {
+      train_step();
+      if (is_due(done_, *options_.val_every, steps_)) validate_model();
+      if (is_due(done_, *options_.sample_every, steps_)) sample();
+      if (is_due(done_, *options_.checkpoint_every, steps_)) save();
+    }
+    if (done_ == steps_) return run_end::done;
+    const bool saved = done_ % std::max<std::int64_t>(*options_.checkpoint_every, 1) == 0;
+    if (*options_.checkpoint_every > 0 && !saved) save();
+    report_.note("interrupted after step " + std::to_string(done_));
+    return run_end::interrupted;
+  }
+
+ private:
+  void introduce() {
+    if (!setup_.machine_note.empty()) {
+      report_.note("No GPU: training on the CPU reference (" + setup_.machine_note + ").");
+    }
+    report_.settings(settings());
+    report_.memory(model_.memory_plan());
+  }
+
+  table settings() const {
+    const token_source& data = *setup_.data.training;
+    const std::string from = setup_.model_source.empty() ? "" : "from " + setup_.model_source;
+    table rows{
+        {"machine", setup_.machine->description()},
+        {"model", describe(setup_.config)},
+        {"parameters", grouped(model_.parameter_count()) + (from.empty() ? "" : ", " + from)},
+        {"data", setup_.data.description},
+        {"training", grouped(data.tokens()) + " tokens, " + to_string(options_.order)},
+        {"validation", setup_.data.validation
+                           ? grouped(setup_.data.validation->tokens()) + " tokens"
+                           : std::string("none")},
+        {"batch", batch_text()},
+        {"steps", std::to_string(steps_) + ", " + epochs()},
+        {"learning rate", number(*options_.lr) + " to " + number(*options_.min_lr) + ", " +
+                              to_string(options_.schedule) + " after " +
+                              std::to_string(*options_.warmup) + " steps of warm-up"},
+        {"AdamW", "betas " + number(options_.beta1) + " and " + number(options_.beta2) +
+                      ", weight decay " + number(options_.weight_decay) + ", clip " +
+                      (options_.clip > 0 ? number(options_.clip) : "off")},
+        {"seed", std::to_string(options_.seed)},
+        {"checkpoints", *options_.checkpoint_every > 0 ? options_.out : "none"}};
+    if (done_ > 0) rows.emplace_back("resumed", "after step " + std::to_string(done_));
+    return rows;
+  }
+
+  std::string batch_text() const {
+    const std::string sequences =
+        std::to_string(batch_) + " sequences of " + std::to_string(sequence_);
+    const std::string parts =
+        micro_batches_ == 1 ? sequences : std::to_string(micro_batches_) + " times " + sequences;
+    return grouped(*options_.total_batch) + " tokens a step: " + parts;
+  }
+
+  std::string epochs() const {
+    const double windows =
+        static_cast<double>(steps_) * micro_batches_ * static_cast<double>(batch_);
+    return number(windows / static_cast<double>(loader_.windows())) + " epochs";
+  }
+
+  double mean_loss_and_gradients() {
+    double loss = 0;
+    for (int micro_batch = 0; micro_batch < micro_batches_; ++micro_batch) {
+      loader_.next(tokens_.data(), targets_.data());
+      loss += model_.forward_backward(tokens_.data(), targets_.data(), batch_, sequence_,
+                                      micro_batch, micro_batches_);
+    }
+    return loss / micro_batches_;
+  }
+
+  void train_step() {
+    using clock = std::chrono::steady_clock;
+    const clock::time_point start = clock::now();
+    const double loss = mean_loss_and_gradients();
+    const double rate = learning_rate(
+        {options_.schedule, *options_.lr, *options_.min_lr, *options_.warmup, steps_}, done_ + 1);
+    update_result update{std::numeric_limits<float>::quiet_NaN(), false};
+    if (std::isfinite(loss)) {
+      update =
+          model_.update({static_cast<float>(options_.beta1), static_cast<float>(options_.beta2),
+                         adamw_epsilon, static_cast<float>(options_.weight_decay),
+                         static_cast<float>(rate), static_cast<float>(options_.clip), done_ + 1});
+    }
+    ++done_;
+    report_step(loss, update, rate, std::chrono::duration<double>(clock::now() - start).count());
+    skips_in_a_row_ = update.finite ? 0 : skips_in_a_row_ + 1;
+    if (skips_in_a_row_ == most_skips_in_a_row) {
+      throw std::runtime_error("loss or gradient norm was not finite in " +
+                               std::to_string(most_skips_in_a_row) +
+                               " steps in a row, up to step " + std::to_string(done_));
+    }
+  }
+
+  void report_step(double loss, const update_result& update, double rate, double seconds) {
+    // The first step also pays for what is made once, so later ones replace it.
+    mean_seconds_ = timed_steps_++ < 2 ? seconds : 0.9 * mean_seconds_ + 0.1 * seconds;
+    const std::int64_t tokens = *options_.total_batch;
+    const double ideal =
+        ideal_seconds(setup_.config, tokens, sequence_, micro_batches_, setup_.machine->peak());
+    report_.step({done_, loss, update.gradient_norm, rate, seconds,
+                  static_cast<double>(tokens) / seconds, ideal > 0 ? ideal / seconds : -1,
+                  mean_seconds_ * static_cast<double>(steps_ - done_), !update.finite});
+  }
+
+  void validate_model() {
+    if (!setup_.data.validation) return;
+    const evaluation_set set(*setup_.data.validation, batch_, sequence_, options_.val_batches);
+    loss_sum total{0, 0};
+    for (std::size_t i = 0; i < set.size(); ++i) {
+      const evaluation_batch part = set[i];
+      const loss_sum sum = model_.evaluate(part.tokens.data(), part.targets.data(), part.b, part.t);
+      total.sum += sum.sum;
+      total.tokens += sum.tokens;
+    }
+    report_.validation(done_, total.sum / static_cast<double>(total.tokens));
+  }
+
+  /// What samples continue: text, or the token that ends documents in GPT-2's vocabulary.
+  std::vector<std::int32_t> prompt_tokens() const {
+    if (!setup_.data.text) {
+      return {setup_.config.vocabulary > gpt2_end_of_text ? gpt2_end_of_text : 0};
+    }
+    const std::string prompt = options_.prompt.empty() ? "\n" : options_.prompt;
+    std::vector<std::int32_t> tokens;
+    for (const char byte : prompt) tokens.push_back(static_cast<unsigned char>(byte));
+    return tokens;
+  }
+
+  std::string shown(const std::vector<std::int32_t>& tokens) const {
+    std::string text;
+    for (const std::int32_t token : tokens) {
+      if (setup_.data.text) {
+        text += static_cast<char>(token);
+      } else {
+        text += std::to_string(token) + ' ';
+      }
+    }
+    return setup_.data.text ? printable(text) : text;
+  }
+
+  void sample() {
+    const auto model = [this](const std::vector<std::int32_t>& tokens) {
+      const auto count = static_cast<std::int64_t>(tokens.size());
+      return model_.logits_at(tokens.data(), count, count - 1);
+    };
+    // Drawn anew from seed and step, so a resumed run says what the uninterrupted one would.
+    const std::vector<std::int32_t> continued =
+        generate(model, prompt_tokens(), options_.sample_length, sequence_,
+                 {options_.temperature, options_.top_k},
+                 random_sequence(options_.seed, done_, options_.sample_length));
+    report_.sample(done_, options_.prompt, shown(continued));
+  }
+
+  void save() {
+    training_state state;
+    state.step = done_;
+    state.loader = loader_.state();
+    state.data = setup_.data.training->fingerprint();
+    state.options = to_json(options_);
+    state.moments = model_.moments();
+    const model_file model{setup_.config, model_.parameters()};
+    state.model = model_checksum(model.parameters);
+    const checkpoint_paths paths = checkpoint_at(setup_.out, done_);
+    write_checkpoint(paths, model, state);
+    report_.checkpoint(done_, paths.model.string(), paths.state.string(), done_ == steps_);
+  }
+
+  run_setup setup_;
+  const run_options& options_;
+  std::int64_t batch_;
+  std::int64_t sequence_;
+  int micro_batches_;
+  std::int64_t steps_;
+  gpt2<float> model_;
+  batch_loader loader_;
+  report report_;
+  std::vector<std::int32_t> tokens_;
+  std::vector<std::int32_t> targets_;
+  std::int64_t done_ = 0;
+  std::int64_t timed_steps_ = 0;
+  double mean_seconds_ = 0;
+  int skips_in_a_row_ = 0;
+};
+
+}  // namespace
+
+double ideal_seconds(const gpt2_config& c, std::int64_t tokens, std::int64_t sequence,
+                     std::int64_t micro_batches, const peak_rates& peak) {
+  if (peak.flops_per_second <= 0 || peak.bytes_per_second <= 0) return 0;
+  const auto layers = static_cast<double>(c.layers);
+  const auto channels = static_cast<double>(c.channels);
+  // Each weight of a matrix takes part in a product of 2 operations a token forward and twice that
+  // backward. A token attends to T / 2 others on average, with two products per layer.
+  const double weights =
+      layers * 12 * channels * channels + static_cast<double>(c.vocabulary) * channels;
+  const double attention = layers * channels * static_cast<double>(sequence);
+  const double operations = 6 * (weights + attention) * static_cast<double>(tokens);
+  // AdamW reads parameters, gradients and both moments and writes all but the gradients; every
+  // micro-batch reads the parameters twice and writes their gradients.
+  const double bytes = sizeof(float) * weights * (7 + 3 * static_cast<double>(micro_batches));
+  return std::max(operations / peak.flops_per_second, bytes / peak.bytes_per_second);
+}
+
+run_end train(run_setup setup, const volatile std::sig_atomic_t& interrupted) {
+  return run(std::move(setup)).loop(interrupted);
+}
+
+}  // namespace gpt2_trainer

@@ -1,0 +1,1 @@
+#include <llmc/layernorm.cuh>

@@ -1,0 +1,269 @@
+#include <llmc/reference/residual_layernorm.hpp>
+#include <llmc/residual_layernorm.cuh>
+
+#include <algorithm>
+#include <limits>
+#include <vector>
+
+#include "support/compare.hpp"
+#include "support/gpu.cuh"
+#include "support/random.hpp"
+#include "support/sizes.hpp"
+
+using namespace llmc_test;
+using llmc::accumulation;
+using llmc::residual_layernorm_backward_variant;
+using llmc::residual_layernorm_forward_variant;
+using llmc::row_shape;
+
+namespace {
+
+constexpr float epsilon = 1e-5f;
+
+struct residual_layernorm_case {
+  row_shape shape;
+  std::vector<float> inp1, inp2, weight, bias, dout, dresidual;
+  std::vector<float> residual;  // sums of two floats, rounded once: the same bits everywhere
+  std::vector<double> out, mean, rstd, dinp, dweight, dbias;
+
+  explicit residual_layernorm_case(row_shape s, double input_mean = 0.0) : shape(s) {
+    const std::int64_t count = s.rows * s.channels;
+    inp1 = random_normal(count, 1, 1.0, input_mean);
+    inp2 = random_normal(count, 2);
+    weight = random_normal(s.channels, 3);
+    bias = random_normal(s.channels, 4);
+    dout = random_normal(count, 5);
+    dresidual = random_normal(count, 6);
+    residual.resize(inp1.size());
+    out.resize(inp1.size());
+    dinp.resize(inp1.size());
+    mean.resize(static_cast<std::size_t>(s.rows));
+    rstd.resize(static_cast<std::size_t>(s.rows));
+    dweight.resize(weight.size());
+    dbias.resize(weight.size());
+    llmc::reference::residual_forward(residual.data(), inp1.data(), inp2.data(), count);
+    const std::vector<double> x = widen(residual), zero(x.size(), 0.0), w = widen(weight);
+    std::vector<double> sum(x.size());
+    llmc::reference::residual_layernorm_forward(sum.data(), out.data(), mean.data(), rstd.data(),
+                                                x.data(), zero.data(), w.data(), widen(bias).data(),
+                                                shape, epsilon);
+    llmc::reference::residual_layernorm_backward(
+        dinp.data(), dweight.data(), dbias.data(), widen(dout).data(), widen(dresidual).data(),
+        x.data(), w.data(), mean.data(), rstd.data(), shape, accumulation::overwrite);
+  }
+
+  double largest_rstd() const {
+    double largest = 1;
+    for (const double r : rstd) largest = std::max(largest, r);
+    return largest;
+  }
+  /// As in the test of layernorm: the error of the deviations is multiplied by rstd.
+  tolerance row_tolerance(double input_scale) const {
+    return sum_tolerance(shape.channels, 4 * input_scale * largest_rstd());
+  }
+  tolerance column_tolerance() const { return sum_tolerance(shape.rows, 8 * largest_rstd()); }
+  std::int64_t workspace_bytes() const {
+    return static_cast<std::int64_t>(llmc::residual_layernorm_backward_workspace_bytes(shape));
+  }
+};
+
+template <residual_layernorm_forward_variant Variant, int BlockSize>
+void check_forward(const residual_layernorm_case& c, double input_scale, int misalignment) {
+  INFO("rows " << c.shape.rows << ", channels " << c.shape.channels << ", misalignment "
+               << misalignment);
+  const buffer<float> inp1(c.inp1, misalignment), inp2(c.inp2, misalignment), weight(c.weight),
+      bias(c.bias);
+  output residual(c.shape.rows * c.shape.channels, misalignment);
+  output out(c.shape.rows * c.shape.channels, misalignment), mean(c.shape.rows), rstd(c.shape.rows);
+  run({&residual, &out, &mean, &rstd}, [&](cudaStream_t s) {
+    llmc::residual_layernorm_forward<Variant, BlockSize>(residual, out, mean, rstd, inp1, inp2,
+                                                         weight, bias, c.shape, epsilon, s);
+  });
+  check_close("residual", residual.values(), c.residual, {0, 0});
+  check_close("out", out.values(), c.out, c.row_tolerance(input_scale));
+  check_close("mean", mean.values(), c.mean, sum_tolerance(c.shape.channels, input_scale));
+  check_close("rstd", rstd.values(), c.rstd, {0, 1e-5 * input_scale});
+}
+
+template <residual_layernorm_backward_variant Variant, int BlockSize>
+void check_backward(const residual_layernorm_case& c, accumulation mode, int misalignment) {
+  INFO("rows " << c.shape.rows << ", channels " << c.shape.channels << ", misalignment "
+               << misalignment << (mode == accumulation::add ? ", add" : ", overwrite"));
+  const buffer<float> dout(c.dout, misalignment), dresidual(c.dresidual, misalignment),
+      residual(c.residual), weight(c.weight), mean(narrow(c.mean)), rstd(narrow(c.rstd));
+  const buffer<unsigned char> workspace(c.workspace_bytes());
+  output dinp(c.shape.rows * c.shape.channels, misalignment);
+  output dweight(c.shape.channels, mode), dbias(c.shape.channels, mode);
+  run({&dinp, &dweight, &dbias}, [&](cudaStream_t s) {
+    llmc::residual_layernorm_backward<Variant, BlockSize>(dinp, dweight, dbias, workspace.get(),
+                                                          dout, dresidual, residual, weight, mean,
+                                                          rstd, c.shape, mode, s);
+  });
+  CHECK(workspace.guards_intact());
+  check_close("dinp", dinp.values(), c.dinp, c.row_tolerance(4.0));
+  check_close("dweight", dweight.values(), expected_gradient(c.dweight, mode),
+              c.column_tolerance());
+  check_close("dbias", dbias.values(), expected_gradient(c.dbias, mode),
+              sum_tolerance(c.shape.rows, 8.0));
+}
+
+}  // namespace
+
+TEMPLATE_TEST_CASE_SIG("residual_layernorm_forward agrees with the reference",
+                       "[residual_layernorm]",
+                       ((residual_layernorm_forward_variant Variant, int BlockSize), Variant,
+                        BlockSize),
+                       (residual_layernorm_forward_variant::automatic, 256),
+                       (residual_layernorm_forward_variant::warp_per_row, 32),
+                       (residual_layernorm_forward_variant::warp_per_row, 96),
+                       (residual_layernorm_forward_variant::warp_per_row, 1024)) {
+  LLMC_REQUIRE_GPU();
+  const std::int64_t rows = GENERATE(1, 5, 33);
+  for (const std::int64_t channels : awkward_sizes) {
+    const residual_layernorm_case c({rows, channels});
+    for (const int misalignment : {0, 1}) check_forward<Variant, BlockSize>(c, 2.0, misalignment);
+  }
+}
+
+TEST_CASE("residual_layernorm_forward keeps its digits where the mean is large",
+          "[residual_layernorm]") {
+  LLMC_REQUIRE_GPU();
+  const residual_layernorm_case c({17, 768}, 3000.0);
+  check_forward<residual_layernorm_forward_variant::automatic, 256>(c, 3000.0, 0);
+}
+
+TEST_CASE("residual_layernorm takes wide rows and many rows", "[residual_layernorm]") {
+  LLMC_REQUIRE_GPU();
+  for (const row_shape shape : {row_shape{3, 8192}, row_shape{65537, 8}}) {
+    const residual_layernorm_case c(shape);
+    check_forward<residual_layernorm_forward_variant::automatic, 256>(c, 2.0, 0);
+    check_backward<residual_layernorm_backward_variant::automatic, 256>(c, accumulation::overwrite,
+                                                                        0);
+  }
+}
+
+TEST_CASE("residual_layernorm_forward may write the sum over an input and leave out the statistics",
+          "[residual_layernorm]") {
+  LLMC_REQUIRE_GPU();
+  const std::int64_t channels = GENERATE(64, 65, 768);
+  const residual_layernorm_case c({7, channels});
+  const buffer<float> inp1(c.inp1), inp2(c.inp2), weight(c.weight), bias(c.bias);
+  output over_inp1(c.inp1), over_inp2(c.inp2), out1(7 * channels), out2(7 * channels);
+  run({&over_inp1, &over_inp2, &out1, &out2}, [&](cudaStream_t s) {
+    llmc::residual_layernorm_forward(over_inp1, out1, nullptr, nullptr, over_inp1, inp2, weight,
+                                     bias, c.shape, epsilon, s);
+    llmc::residual_layernorm_forward(over_inp2, out2, nullptr, nullptr, inp1, over_inp2, weight,
+                                     bias, c.shape, epsilon, s);
+  });
+  check_close("residual over inp1", over_inp1.values(), c.residual, {0, 0});
+  check_close("residual over inp2", over_inp2.values(), c.residual, {0, 0});
+  check_close("out beside inp1", out1.values(), c.out, c.row_tolerance(2.0));
+  check_close("out beside inp2", out2.values(), c.out, c.row_tolerance(2.0));
+}
+
+TEMPLATE_TEST_CASE_SIG("residual_layernorm_backward agrees with the reference",
+                       "[residual_layernorm]",
+                       ((residual_layernorm_backward_variant Variant, int BlockSize), Variant,
+                        BlockSize),
+                       (residual_layernorm_backward_variant::automatic, 256),
+                       (residual_layernorm_backward_variant::warp_per_row, 32),
+                       (residual_layernorm_backward_variant::warp_per_row, 96),
+                       (residual_layernorm_backward_variant::warp_per_row, 1024)) {
+  LLMC_REQUIRE_GPU();
+  const std::int64_t rows = GENERATE(1, 33, 300);
+  const accumulation mode = GENERATE(accumulation::overwrite, accumulation::add);
+  for (const std::int64_t channels : awkward_sizes) {
+    const residual_layernorm_case c({rows, channels});
+    for (const int misalignment : {0, 1}) {
+      check_backward<Variant, BlockSize>(c, mode, misalignment);
+    }
+  }
+}
+
+TEST_CASE("residual_layernorm_backward may write dinp over dout or dresidual",
+          "[residual_layernorm]") {
+  LLMC_REQUIRE_GPU();
+  const bool over_dout = GENERATE(true, false);
+  const std::int64_t channels = GENERATE(64, 65);
+  const residual_layernorm_case c({70, channels});
+  const buffer<float> dout(c.dout), dresidual(c.dresidual), residual(c.residual), weight(c.weight),
+      mean(narrow(c.mean)), rstd(narrow(c.rstd));
+  const buffer<unsigned char> workspace(c.workspace_bytes());
+  output dinp(over_dout ? c.dout : c.dresidual), dweight(channels), dbias(channels);
+  run({&dinp, &dweight, &dbias}, [&](cudaStream_t s) {
+    llmc::residual_layernorm_backward(dinp, dweight, dbias, workspace.get(),
+                                      over_dout ? dinp : dout.get(),
+                                      over_dout ? dresidual.get() : dinp, residual, weight, mean,
+                                      rstd, c.shape, accumulation::overwrite, s);
+  });
+  check_close("dinp", dinp.values(), c.dinp, c.row_tolerance(4.0));
+  check_close("dweight", dweight.values(), c.dweight, c.column_tolerance());
+  check_close("dbias", dbias.values(), c.dbias, sum_tolerance(70, 8.0));
+}
+
+TEST_CASE("residual_layernorm_backward takes a null dresidual for 0", "[residual_layernorm]") {
+  LLMC_REQUIRE_GPU();
+  const std::int64_t channels = GENERATE(64, 65);
+  const residual_layernorm_case c({70, channels});
+  const buffer<float> dout(c.dout), residual(c.residual), weight(c.weight), mean(narrow(c.mean)),
+      rstd(narrow(c.rstd));
+  const buffer<unsigned char> workspace(c.workspace_bytes());
+  output dinp(70 * channels), dweight(channels), dbias(channels);
+  run({&dinp, &dweight, &dbias}, [&](cudaStream_t s) {
+    llmc::residual_layernorm_backward(dinp, dweight, dbias, workspace.get(), dout, nullptr,
+                                      residual, weight, mean, rstd, c.shape,
+                                      accumulation::overwrite, s);
+  });
+  std::vector<double> expected = c.dinp;
+  for (std::size_t i = 0; i < expected.size(); ++i) expected[i] -= c.dresidual[i];
+  check_close("dinp", dinp.values(), expected, c.row_tolerance(4.0));
+}
+
+TEST_CASE("residual_layernorm_backward over no rows gives zero or leaves what was there",
+          "[residual_layernorm]") {
+  LLMC_REQUIRE_GPU();
+  const accumulation mode = GENERATE(accumulation::overwrite, accumulation::add);
+  output dweight(5, mode), dbias(5, mode);
+  run({&dweight, &dbias}, [&](cudaStream_t s) {
+    llmc::residual_layernorm_backward(nullptr, dweight, dbias, nullptr, nullptr, nullptr, nullptr,
+                                      nullptr, nullptr, nullptr, {0, 5}, mode, s);
+  });
+  check_close("dweight", dweight.values(), expected_gradient({0, 0, 0, 0, 0}, mode), {0, 0});
+  check_close("dbias", dbias.values(), expected_gradient({0, 0, 0, 0, 0}, mode), {0, 0});
+}
+
+TEST_CASE("residual_layernorm_forward refuses bad arguments", "[residual_layernorm]") {
+  float x = 0;
+  const auto forward = [&](float* residual, const float* inp2, row_shape shape, float eps) {
+    llmc::residual_layernorm_forward(residual, &x, &x, &x, &x, inp2, &x, &x, shape, eps, nullptr);
+  };
+  CHECK_NOTHROW(forward(nullptr, nullptr, {0, 4}, epsilon));
+  CHECK_THROWS_WITH(forward(&x, &x, {-1, 4}, epsilon),
+                    "llmc::residual_layernorm_forward: rows must be at least 0, got -1");
+  CHECK_THROWS_WITH(forward(&x, &x, {1, 0}, epsilon),
+                    "llmc::residual_layernorm_forward: channels must be at least 1, got 0");
+  CHECK_THROWS_WITH(forward(nullptr, &x, {1, 1}, epsilon),
+                    "llmc::residual_layernorm_forward: residual must not be null");
+  CHECK_THROWS_WITH(forward(&x, nullptr, {1, 1}, epsilon),
+                    "llmc::residual_layernorm_forward: inp2 must not be null");
+  for (const float eps :
+       {-1.0f, std::numeric_limits<float>::infinity(), std::numeric_limits<float>::quiet_NaN()}) {
+    CHECK_THROWS_AS(forward(&x, &x, {1, 1}, eps), llmc::invalid_argument);
+  }
+}
+
+TEST_CASE("residual_layernorm_backward refuses bad arguments", "[residual_layernorm]") {
+  float x = 0;
+  const auto backward = [&](float* dinp, float* dweight, void* workspace, row_shape shape) {
+    llmc::residual_layernorm_backward(dinp, dweight, &x, workspace, &x, nullptr, &x, &x, &x, &x,
+                                      shape, accumulation::add, nullptr);
+  };
+  CHECK_THROWS_WITH(backward(&x, &x, &x, {1, 0}),
+                    "llmc::residual_layernorm_backward: channels must be at least 1, got 0");
+  CHECK_THROWS_WITH(backward(&x, nullptr, &x, {0, 1}),
+                    "llmc::residual_layernorm_backward: dweight must not be null");
+  CHECK_THROWS_WITH(backward(nullptr, &x, &x, {1, 1}),
+                    "llmc::residual_layernorm_backward: dinp must not be null");
+  CHECK_THROWS_WITH(backward(&x, &x, nullptr, {1, 1}),
+                    "llmc::residual_layernorm_backward: workspace must not be null");
+}

@@ -1,0 +1,250 @@
+#include "dataset.hpp"
+
+#include <algorithm>
+#include <fstream>
+#include <set>
+
+#include "../support/catch.hpp"
+#include "config.hpp"
+#include "temporary_folder.hpp"
+#include "token_source.hpp"
+
+using namespace gpt2_trainer;
+using namespace llmc_test;
+
+namespace {
+
+constexpr std::int64_t gpt2_vocabulary = 50257;
+
+using tokens = std::vector<std::int32_t>;
+struct batch {
+  tokens inputs;
+  tokens targets;
+};
+
+batch next(batch_loader& loader, std::int64_t count) {
+  batch b{tokens(static_cast<std::size_t>(count)), tokens(static_cast<std::size_t>(count))};
+  loader.next(b.inputs.data(), b.targets.data());
+  return b;
+}
+
+std::unique_ptr<token_source> shards(const std::vector<std::filesystem::path>& paths,
+                                     std::int64_t vocabulary = gpt2_vocabulary) {
+  return make_shard_source(paths, vocabulary);
+}
+
+/// A source whose tokens are 0, 1, 2, ...
+std::unique_ptr<token_source> counting_source(const temporary_folder& folder,
+                                              const std::vector<int>& sizes) {
+  std::vector<std::filesystem::path> paths;
+  int first = 0;
+  for (const int size : sizes) {
+    std::vector<std::uint16_t> values = counting_tokens(size);
+    for (std::uint16_t& value : values) value = static_cast<std::uint16_t>(value + first);
+    first += size;
+    paths.push_back(write_shard(folder / ("s" + std::to_string(paths.size()) + ".bin"), values));
+  }
+  return shards(paths);
+}
+
+std::string refusal(const std::filesystem::path& path, std::int64_t vocabulary = gpt2_vocabulary) {
+  return message_of([&] { shards({path}, vocabulary); });
+}
+
+}  // namespace
+
+TEST_CASE("dataset: files that are no shards are refused with what was seen and wanted",
+          "[dataset]") {
+  const temporary_folder folder;
+  const auto path = folder / "x.bin";
+  const std::string name = path.string() + ": ";
+  write_shard(path, {1, 2, 3}, 20240801);
+  CHECK(refusal(path) ==
+        name + "magic number must be 20240520 (an llm.c token shard), got 20240801");
+  write_shard(path, {1, 2, 3}, 20240520, 7);
+  CHECK(refusal(path) == name + "version must be 1 (an llm.c token shard), got 7");
+  write_shard(path, {1, 2, 3}, 20240520, 1, 4);
+  CHECK(refusal(path) == name + "by its header the file must have 1032 bytes, got 1030");
+  write_shard(path, {1, 2, 3}, 20240520, 1, 2);
+  CHECK(refusal(path) == name + "by its header the file must have 1028 bytes, got 1030");
+  write_shard(path, {1, 2, 3}, 20240520, 1, -5);
+  write_text(path, "short");
+  CHECK(refusal(path) ==
+        name + "the file must be an llm.c token shard of at least 1024 bytes, got 5");
+  write_shard(path, {1, 2, 50257, 3});
+  CHECK(refusal(path) == name + "token 2 must be below the vocabulary of 50257, got 50257");
+  write_shard(path, {1, 2, 255, 256});
+  CHECK(refusal(path, 256) == name + "token 3 must be below the vocabulary of 256, got 256");
+  CHECK(refusal(path, 257).empty());
+}
+
+TEST_CASE("dataset: a number of tokens below 0 is refused", "[dataset]") {
+  const temporary_folder folder;
+  std::vector<std::int32_t> header(256, 0);
+  header[0] = 20240520;
+  header[1] = 1;
+  header[2] = -1;
+  const auto path = write_numbers(folder / "x.bin", header);
+  CHECK(refusal(path) == path.string() + ": number of tokens must be at least 0, got -1");
+}
+
+TEST_CASE("dataset: names and patterns", "[dataset]") {
+  const temporary_folder folder;
+  for (const char* name : {"b_2.bin", "b_1.bin", "b_3.txt", "odd[1].bin"}) {
+    write_text(folder / name, "");
+  }
+  CHECK(matching_paths((folder / "b_*.bin").string()) ==
+        std::vector<std::filesystem::path>{folder / "b_1.bin", folder / "b_2.bin"});
+  CHECK(matching_paths((folder / "odd[1].bin").string()).size() == 1);  // a name before a pattern
+  const std::string none = (folder / "c_*.bin").string();
+  CHECK(message_of([&] { matching_paths(none); }) ==
+        none +
+            ": a file, a folder or a pattern that matches files is wanted, but nothing has or "
+            "matches this name");
+}
+
+TEST_CASE("dataset: shards are told from text by name and by content", "[dataset]") {
+  const temporary_folder folder;
+  CHECK(are_shards({write_shard(folder / "tokens", {1, 2})}));
+  CHECK(are_shards({write_text(folder / "empty.bin", "")}));
+  CHECK_FALSE(are_shards({write_text(folder / "a.txt", std::string(2000, 'x'))}));
+  CHECK_FALSE(are_shards({folder.path()}));
+}
+
+TEST_CASE("dataset: one token less than a batch needs is refused, as many give one batch",
+          "[dataset]") {
+  const temporary_folder folder;
+  const auto few = shards({write_shard(folder / "few.bin", counting_tokens(12))});
+  CHECK(message_of([&] { batch_loader(*few, 3, 4, token_order::sequential, 1); }) ==
+        (folder / "few.bin").string() +
+            ": at least batch * sequence + 1 = 13 tokens are wanted, got 12");
+
+  const auto enough = shards({write_shard(folder / "enough.bin", counting_tokens(13))});
+  batch_loader loader(*enough, 3, 4, token_order::sequential, 1);
+  CHECK(loader.windows() == 3);
+  const batch first = next(loader, 12);
+  CHECK(first.inputs == tokens{0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11});
+  CHECK(first.targets == tokens{1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12});
+  CHECK(loader.state().epoch == 1);
+  CHECK(next(loader, 12).inputs == first.inputs);
+}
+
+TEST_CASE("dataset: of several shards each must hold a sequence and one token more", "[dataset]") {
+  const temporary_folder folder;
+  const auto source = counting_source(folder, {20, 4});
+  CHECK(message_of([&] { batch_loader(*source, 1, 4, token_order::shuffled, 1); }) ==
+        (folder / "s1.bin").string() + ": at least sequence + 1 = 5 tokens are wanted, got 4");
+  CHECK_NOTHROW(batch_loader(*source, 1, 3, token_order::shuffled, 1));
+}
+
+TEST_CASE("dataset: every token is used in every epoch", "[dataset]") {
+  const auto order = GENERATE(token_order::sequential, token_order::shuffled);
+  const temporary_folder folder;
+  const std::vector<int> sizes{17, 5, 30};
+  const auto source = counting_source(folder, sizes);
+  batch_loader loader(*source, 1, 4, order, 3);
+  CHECK(loader.windows() == 4 + 1 + 8);
+  for (int epoch = 0; epoch < 3; ++epoch) {
+    std::set<std::int32_t> inputs, targets;
+    for (int window = 0; window < 13; ++window) {
+      CHECK(loader.state().epoch == epoch);
+      const batch b = next(loader, 4);
+      for (std::size_t i = 0; i < 4; ++i) CHECK(b.targets[i] == b.inputs[i] + 1);
+      inputs.insert(b.inputs.begin(), b.inputs.end());
+      targets.insert(b.targets.begin(), b.targets.end());
+    }
+    CHECK(inputs.size() == 52 - 3);   // all but the last of each shard
+    CHECK(targets.size() == 52 - 3);  // all but the first of each shard
+  }
+}
+
+TEST_CASE("dataset: the order is drawn anew for each epoch, as the seed says", "[dataset]") {
+  const temporary_folder folder;
+  const auto source = counting_source(folder, {400, 300});
+  const auto first_of_windows = [&](std::uint64_t seed, std::int64_t epoch) {
+    batch_loader loader(*source, 1, 4, token_order::shuffled, seed);
+    loader.restore({epoch, 0, 0});
+    tokens firsts;
+    for (std::int64_t i = 0; i < loader.windows(); ++i) firsts.push_back(next(loader, 4).inputs[0]);
+    return firsts;
+  };
+  CHECK(first_of_windows(1, 0) == first_of_windows(1, 0));
+  CHECK(first_of_windows(1, 0) != first_of_windows(1, 1));
+  CHECK(first_of_windows(1, 0) != first_of_windows(2, 0));
+}
+
+TEST_CASE("dataset: a loader goes on from a saved state", "[dataset]") {
+  const auto order = GENERATE(token_order::sequential, token_order::shuffled);
+  const temporary_folder folder;
+  const auto source = counting_source(folder, {21, 40, 9});
+  batch_loader loader(*source, 3, 4, order, 5);
+  for (int i = 0; i < 20; ++i) {  // some of the places are within a shard, some at its beginning
+    batch_loader resumed(*source, 3, 4, order, 5);
+    resumed.restore(loader.state());
+    CHECK(next(resumed, 12).inputs == next(loader, 12).inputs);
+    CHECK(next(resumed, 12).targets == next(loader, 12).targets);
+  }
+}
+
+TEST_CASE("dataset: a saved state that does not fit is refused", "[dataset]") {
+  const temporary_folder folder;
+  const auto source = counting_source(folder, {21, 40});
+  batch_loader loader(*source, 1, 4, token_order::sequential, 5);
+  CHECK_THROWS_AS(loader.restore({0, 2, 0}), input_error);
+  CHECK_THROWS_AS(loader.restore({-1, 0, 0}), input_error);
+  CHECK_THROWS_AS(loader.restore({0, 0, 5}), input_error);
+  CHECK_THROWS_AS(loader.restore({0, 0, -1}), input_error);
+  CHECK_NOTHROW(loader.restore({7, 1, 9}));
+}
+
+TEST_CASE("dataset: places past 2 GiB of a shard are read", "[dataset]") {
+  const temporary_folder folder;
+  const auto path = folder / "large.bin";
+  const std::int32_t count = 1'200'000'001;
+  write_shard(path, {}, 20240520, 1, count);
+  // A sparse file: only its last tokens take space.
+  std::filesystem::resize_file(path, 1024 + 2 * (std::uintmax_t{1'200'000'001} - 3));
+  write_numbers(path, std::vector<std::uint16_t>{11, 22, 33}, true);
+
+  const auto source = shards({path});
+  CHECK(source->tokens() == count);
+  tokens last(5);
+  source->read(last.data(), 0, count - 5, 5);
+  CHECK(last == tokens{0, 0, 11, 22, 33});
+  batch_loader loader(*source, 1, 1024, token_order::sequential, 1);
+  loader.restore({0, 0, loader.windows() - 1});
+  CHECK(next(loader, 1024).targets.back() == 33);
+}
+
+TEST_CASE("dataset: validation counts each target once", "[dataset]") {
+  const temporary_folder folder;
+  const auto source = counting_source(folder, {22, 3, 9});
+  const evaluation_set set(*source, 2, 4, 0);
+  tokens targets;
+  for (std::size_t i = 0; i < set.size(); ++i) {
+    const evaluation_batch part = set[i];
+    CHECK((part.b >= 1 && part.b <= 2 && part.t >= 1 && part.t <= 4));
+    CHECK(part.tokens.size() == static_cast<std::size_t>(part.b * part.t));
+    REQUIRE(part.targets.size() == part.tokens.size());
+    for (std::size_t j = 0; j < part.tokens.size(); ++j) {
+      CHECK(part.targets[j] == part.tokens[j] + 1);
+    }
+    targets.insert(targets.end(), part.targets.begin(), part.targets.end());
+  }
+  CHECK(targets.size() == 21 + 2 + 8);
+  CHECK(std::set<std::int32_t>(targets.begin(), targets.end()).size() == targets.size());
+
+  CHECK(evaluation_set(*source, 2, 4, 2).size() == 2);
+  const auto single = counting_source(folder, {1});
+  CHECK_THROWS_AS(evaluation_set(*single, 2, 4, 0), input_error);
+}
+
+TEST_CASE("dataset: bytes of text are tokens", "[dataset]") {
+  const auto source = make_text_source(std::string("\0a\xFF", 3), "name");
+  tokens read(2);
+  source->read(read.data(), 0, 1, 2);
+  CHECK(read == tokens{97, 255});
+  CHECK(source->name(0) == "name");
+  CHECK(source->fingerprint() == make_text_source(std::string("\0a\xFF", 3), "x")->fingerprint());
+  CHECK(source->fingerprint() != make_text_source(std::string("\0a\xFE", 3), "x")->fingerprint());
+}

@@ -1,0 +1,61 @@
+#include "schedule.hpp"
+
+#include <cmath>
+
+#include "../support/catch.hpp"
+
+using namespace gpt2_trainer;
+
+namespace {
+
+constexpr double peak = 1e-3;
+constexpr double minimum = 1e-4;
+
+schedule make(schedule_kind kind, std::int64_t warmup, std::int64_t steps) {
+  return {kind, peak, minimum, warmup, steps};
+}
+
+}  // namespace
+
+TEST_CASE("schedule: warm-up rises in a straight line and reaches the peak", "[schedule]") {
+  const auto kind = GENERATE(schedule_kind::cosine, schedule_kind::linear, schedule_kind::constant);
+  const schedule s = make(kind, 10, 100);
+  for (int step = 1; step <= 10; ++step) {
+    CHECK(learning_rate(s, step) == Approx(peak * step / 10).epsilon(1e-14));
+  }
+  CHECK(learning_rate(s, 10) == peak);
+}
+
+TEST_CASE("schedule: from the peak to the minimum", "[schedule]") {
+  CHECK(learning_rate(make(schedule_kind::linear, 20, 120), 70) ==
+        Approx((peak + minimum) / 2).epsilon(1e-14));
+  CHECK(learning_rate(make(schedule_kind::cosine, 20, 120), 70) ==
+        Approx((peak + minimum) / 2).epsilon(1e-14));
+  // a quarter of the way: (1 + cos(pi / 4)) / 2
+  CHECK(learning_rate(make(schedule_kind::cosine, 20, 120), 45) ==
+        Approx(minimum + (peak - minimum) * 0.85355339059327376).epsilon(1e-14));
+  CHECK(learning_rate(make(schedule_kind::constant, 20, 120), 119) == peak);
+}
+
+TEST_CASE("schedule: the peak at the end of the warm-up, the minimum after the last step",
+          "[schedule]") {
+  const auto kind = GENERATE(schedule_kind::cosine, schedule_kind::linear);
+  CHECK(learning_rate(make(kind, 16, 16), 16) == peak);
+  CHECK(learning_rate(make(kind, 16, 16), 17) == minimum);
+  CHECK(learning_rate(make(kind, 0, 16), 16) == minimum);
+  CHECK(learning_rate(make(kind, 0, 16), 1000) == minimum);
+  CHECK(learning_rate(make(kind, 0, 1), 1) == minimum);
+}
+
+TEST_CASE("schedule: finite and within its bounds for every step", "[schedule]") {
+  const auto kind = GENERATE(schedule_kind::cosine, schedule_kind::linear, schedule_kind::constant);
+  for (const std::int64_t steps : {1, 2, 16}) {
+    for (const std::int64_t warmup : {0, 1, 8, 16, 40}) {
+      for (std::int64_t step = -1; step <= 50; ++step) {
+        const double rate = learning_rate(make(kind, warmup, steps), step);
+        INFO("steps " << steps << ", warmup " << warmup << ", step " << step);
+        CHECK((rate >= 0 && rate <= peak));
+      }
+    }
+  }
+}
