@@ -89,7 +89,7 @@ TEST_CASE("global_norm of nothing and of zeros", "[global_norm]") {
 
 TEST_CASE("global_norm finds a single gradient that is not finite", "[global_norm]") {
   LLMC_REQUIRE_GPU();
-  const float bad = GENERATE(infinity, -infinity, std::nanf(""), -std::nanf(""));
+  const float bad = GENERATE(as<float>{}, infinity, -infinity, std::nanf(""), -std::nanf(""));
   const std::vector<float> good = random_normal(10003, 1);
   for (const std::size_t place : {0, 1, 3, 4999, 9999, 10000, 10002}) {
     std::vector<float> grads = good;

@@ -188,3 +188,41 @@ TEST_CASE("layernorm_backward over no rows gives zero or leaves what was there",
   check_close("dweight", dweight.values(), expected_gradient({0, 0, 0, 0, 0}, mode), {0, 0});
   check_close("dbias", dbias.values(), expected_gradient({0, 0, 0, 0, 0}, mode), {0, 0});
 }
+
+TEST_CASE("layernorm_forward refuses bad arguments", "[layernorm]") {
+  float x = 0;
+  const auto forward = [&](float* out, const float* inp, row_shape shape, float eps) {
+    llmc::layernorm_forward(out, &x, &x, inp, &x, &x, shape, eps, nullptr);
+  };
+  CHECK_THROWS_WITH(forward(&x, &x, {-1, 4}, epsilon),
+                    "llmc::layernorm_forward: rows must be at least 0, got -1");
+  CHECK_THROWS_WITH(forward(&x, &x, {2, 0}, epsilon),
+                    "llmc::layernorm_forward: channels must be at least 1, got 0");
+  CHECK_THROWS_WITH(forward(nullptr, &x, {1, 1}, epsilon),
+                    "llmc::layernorm_forward: out must not be null");
+  CHECK_THROWS_WITH(forward(&x, nullptr, {1, 1}, epsilon),
+                    "llmc::layernorm_forward: inp must not be null");
+  CHECK_THROWS_AS(forward(&x, &x, {1, 1}, -1.0f), llmc::invalid_argument);
+  CHECK_THROWS_AS(forward(&x, &x, {1, 1}, std::nanf("")), llmc::invalid_argument);
+  CHECK_THROWS_AS(forward(&x, &x, {std::int64_t{1} << 40, std::int64_t{1} << 30}, epsilon),
+                  llmc::invalid_argument);
+}
+
+TEST_CASE("layernorm_backward refuses bad arguments", "[layernorm]") {
+  float x = 0;
+  const auto backward = [&](float* dinp, float* dweight, void* workspace, row_shape shape) {
+    llmc::layernorm_backward(dinp, dweight, &x, workspace, &x, &x, &x, &x, &x, shape,
+                             accumulation::add, nullptr);
+  };
+  CHECK_THROWS_WITH(backward(&x, &x, &x, {-1, 4}),
+                    "llmc::layernorm_backward: rows must be at least 0, got -1");
+  CHECK_THROWS_WITH(backward(nullptr, &x, &x, {1, 1}),
+                    "llmc::layernorm_backward: dinp must not be null");
+  CHECK_THROWS_WITH(backward(&x, nullptr, &x, {0, 1}),
+                    "llmc::layernorm_backward: dweight must not be null");
+  CHECK_THROWS_WITH(backward(&x, &x, nullptr, {1, 1}),
+                    "llmc::layernorm_backward: workspace must not be null");
+  CHECK_THROWS_WITH(
+      llmc::layernorm_backward_workspace_bytes({1, -3}),
+      "llmc::layernorm_backward_workspace_bytes: channels must be at least 1, got -3");
+}

@@ -49,7 +49,7 @@ class backend {
   virtual void download(void* to, const void* from, std::size_t bytes) = 0;
   virtual void zero(void* at, std::size_t bytes) = 0;
 
-  /// Scratch that the layers need for these shapes, and where it lies.
+  /// Scratch that the layers need for these shapes, and where it lies for the calls that follow.
   virtual std::size_t workspace_bytes(const step_shapes& shapes) const = 0;
   virtual void use_workspace(void* workspace) = 0;
 

@@ -69,7 +69,6 @@ void gpt2<Real>::allocate() {
   const std::int64_t C = config_.channels;
   const std::int64_t norms = 2 * L + 1;
   workspace_bytes_ = machine_.workspace_bytes(shapes_of(batch_, sequence_));
-  std::byte* workspace = nullptr;
 
   memory_planner plan;
   plan.add(at_.parameters, "parameters", layout_.count());
@@ -93,9 +92,8 @@ void gpt2<Real>::allocate() {
   plan.add(at_.dresidual, "residual gradient", rows * C);
   plan.add(at_.wide, "branch gradients", rows * 4 * C);
   plan.add(at_.state, "step state", 1);
-  plan.add(workspace, "workspace", static_cast<std::int64_t>(workspace_bytes_));
+  plan.add(at_.workspace, "workspace", static_cast<std::int64_t>(workspace_bytes_));
   memory_ = plan.allocate(machine_);
-  machine_.use_workspace(workspace);
   plan_ = plan.items();
   losses_.resize(static_cast<std::size_t>(rows));
 }
@@ -252,6 +250,7 @@ step_shapes gpt2<Real>::begin(const std::int32_t* tokens, const std::int32_t* ta
   if (!as_planned && machine_.workspace_bytes(shapes) > workspace_bytes_) {
     throw std::logic_error("gpt2: a smaller batch needs more workspace than was planned");
   }
+  machine_.use_workspace(at_.workspace);
   const std::size_t bytes = static_cast<std::size_t>(b * t) * sizeof(std::int32_t);
   machine_.upload(at_.tokens, tokens, bytes);
   if (targets != nullptr) machine_.upload(at_.targets, targets, bytes);
@@ -293,6 +292,7 @@ double gpt2<Real>::forward_backward(const std::int32_t* tokens, const std::int32
 
 template <class Real>
 update_result gpt2<Real>::update(const update_options& options) {
+  machine_.use_workspace(at_.workspace);
   machine_.upload(&at_.state->learning_rate, &options.learning_rate, sizeof options.learning_rate);
   machine_.upload(&at_.state->step, &options.step, sizeof options.step);
   machine_.global_norm(&at_.state->clip, at_.gradients, layout_.count(), options.max_norm);

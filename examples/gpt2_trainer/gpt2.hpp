@@ -49,13 +49,16 @@ struct adamw_moments {
   std::vector<Real> v;
 };
 
-/// Instantiated for float and double. All memory is allocated by the constructor; every step works
-/// on up to `batch` sequences of up to `sequence` tokens, b * t of them, row by row.
+/// Instantiated for float and double. All memory is allocated by the constructor, from a backend
+/// that must outlive the model and may serve several, one after another; every step works on up to
+/// `batch` sequences of up to `sequence` tokens, b * t of them, row by row.
 template <class Real>
 class gpt2 {
  public:
   gpt2(const gpt2_config& config, backend<Real>& machine, std::int64_t batch,
        std::int64_t sequence);
+  gpt2(const gpt2&) = delete;
+  gpt2& operator=(const gpt2&) = delete;
 
   const gpt2_config& config() const { return config_; }
   const parameter_layout& layout() const { return layout_; }
@@ -149,6 +152,7 @@ class gpt2 {
     Real* dresidual;  ///< (B, T, C): the gradient of the residual stream, updated in place
     Real* wide;       ///< (B, T, 4C): gradients inside a branch
     step_state* state;
+    std::byte* workspace;
   };
 
   void allocate();

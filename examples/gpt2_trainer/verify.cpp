@@ -185,7 +185,7 @@ bool verify(const verify_options& options) {
 
 /// An option that takes one of a few words.
 template <class Enum>
-void add_choice(CLI::App& app, const char* name, Enum& value, const char* text) {
+void add_choice(CLI::App& app, const char* name, Enum& value, const char* help) {
   const auto set = [&value, name](const std::string& text) {
     try {
       value = parse_choice<Enum>(text);
@@ -193,8 +193,7 @@ void add_choice(CLI::App& app, const char* name, Enum& value, const char* text) 
       throw CLI::ValidationError(name, error.what());
     }
   };
-  app.add_option_function<std::string>(name, set, description)
-      ->type_name(joined_choices<Enum>("|"));
+  app.add_option_function<std::string>(name, set, help)->type_name(joined_choices<Enum>("|"));
 }
 
 constexpr const char* summary =

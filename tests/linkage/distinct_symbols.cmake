@@ -1,5 +1,7 @@
 # Fails unless both shared libraries export launchers and kernels of layernorm and no two of these
 # have the same name: the loader would merge them.
+cmake_minimum_required(VERSION 3.25)
+
 function(exported result library)
   execute_process(COMMAND "${NM}" -D --defined-only "${library}"
     OUTPUT_VARIABLE output COMMAND_ERROR_IS_FATAL ANY)

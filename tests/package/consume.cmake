@@ -1,6 +1,8 @@
 # Configures, builds and runs the project in SOURCE_DIR, in a fresh BUILD_DIR, with the arguments
 # after `--` for its configuration. The project's program is called `consumer`; one that has none
 # tests what configuring finds.
+cmake_minimum_required(VERSION 3.25)
+
 include("${CMAKE_CURRENT_LIST_DIR}/../support/arguments.cmake")
 
 file(REMOVE_RECURSE "${BUILD_DIR}")

@@ -1,5 +1,7 @@
 # Runs the command after `--` and fails unless it exits with STATUS (a number, or `failure` for any
 # but 0) and its output matches the regular expression OUTPUT.
+cmake_minimum_required(VERSION 3.25)
+
 include("${CMAKE_CURRENT_LIST_DIR}/arguments.cmake")
 
 execute_process(COMMAND ${arguments} RESULT_VARIABLE status

@@ -10,7 +10,7 @@ using namespace gpt2_trainer;
 namespace {
 
 constexpr float infinity = std::numeric_limits<float>::infinity();
-constexpr float nan = std::numeric_limits<float>::quiet_NaN();
+constexpr float not_a_number = std::numeric_limits<float>::quiet_NaN();
 
 /// How often each token is drawn in `draws` draws.
 std::vector<int> histogram(const std::vector<float>& logits, sampling_options options, int draws) {
@@ -54,8 +54,8 @@ TEST_CASE("sampling: only the k most likely tokens take part", "[sampling]") {
 }
 
 TEST_CASE("sampling: logits that are no numbers", "[sampling]") {
-  CHECK(histogram({nan, 0, -infinity}, {1, 0}, 100)[1] == 100);
-  CHECK(histogram({nan, nan}, {1, 0}, 100)[0] == 100);
+  CHECK(histogram({not_a_number, 0, -infinity}, {1, 0}, 100)[1] == 100);
+  CHECK(histogram({not_a_number, not_a_number}, {1, 0}, 100)[0] == 100);
   CHECK(histogram({-infinity, -infinity}, {1, 0}, 100)[0] == 100);
   const std::vector<int> counts = histogram({infinity, 5, infinity}, {1, 0}, 1000);
   CHECK((counts[0] > 400 && counts[1] == 0 && counts[2] > 400));

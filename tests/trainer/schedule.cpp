@@ -11,6 +11,10 @@ namespace {
 constexpr double peak = 1e-3;
 constexpr double minimum = 1e-4;
 
+bool close(double rate, double wanted) {
+  return std::abs(rate - wanted) <= 1e-14 * peak;
+}
+
 schedule make(schedule_kind kind, std::int64_t warmup, std::int64_t steps) {
   return {kind, peak, minimum, warmup, steps};
 }
@@ -21,19 +25,18 @@ TEST_CASE("schedule: warm-up rises in a straight line and reaches the peak", "[s
   const auto kind = GENERATE(schedule_kind::cosine, schedule_kind::linear, schedule_kind::constant);
   const schedule s = make(kind, 10, 100);
   for (int step = 1; step <= 10; ++step) {
-    CHECK(learning_rate(s, step) == Approx(peak * step / 10).epsilon(1e-14));
+    CHECK(close(learning_rate(s, step), peak * step / 10));
   }
   CHECK(learning_rate(s, 10) == peak);
 }
 
 TEST_CASE("schedule: from the peak to the minimum", "[schedule]") {
-  CHECK(learning_rate(make(schedule_kind::linear, 20, 120), 70) ==
-        Approx((peak + minimum) / 2).epsilon(1e-14));
-  CHECK(learning_rate(make(schedule_kind::cosine, 20, 120), 70) ==
-        Approx((peak + minimum) / 2).epsilon(1e-14));
+  const double middle = (peak + minimum) / 2;
+  CHECK(close(learning_rate(make(schedule_kind::linear, 20, 120), 70), middle));
+  CHECK(close(learning_rate(make(schedule_kind::cosine, 20, 120), 70), middle));
   // a quarter of the way: (1 + cos(pi / 4)) / 2
-  CHECK(learning_rate(make(schedule_kind::cosine, 20, 120), 45) ==
-        Approx(minimum + (peak - minimum) * 0.85355339059327376).epsilon(1e-14));
+  CHECK(close(learning_rate(make(schedule_kind::cosine, 20, 120), 45),
+              minimum + (peak - minimum) * 0.85355339059327376));
   CHECK(learning_rate(make(schedule_kind::constant, 20, 120), 119) == peak);
 }
 

@@ -1,4 +1,4 @@
-#include <llmc/llmc.cuh>
+#include <llmc/layernorm.cuh>
 
 #include <cstdio>
 

@@ -1,0 +1,196 @@
+/// @file
+/// What the tensor core kernels of fused attention share: tile sizes, how tiles come into shared
+/// memory, and how a warp's own rows are parked and its results stored.
+#pragma once
+
+#include <llmc/detail/cuda_only.hpp>
+
+#include <cstddef>
+#include <cstdint>
+#include <type_traits>
+
+#include <llmc/detail/attention/flash_problem.cuh>
+#include <llmc/detail/namespace.hpp>
+#include <llmc/device/copy_async.cuh>
+#include <llmc/device/mma_tile.cuh>
+#include <llmc/types.hpp>
+
+LLMC_NAMESPACE_BEGIN
+namespace detail {
+
+/// The tiles of a kernel. Each of 4 warps owns 16 * MTiles rows of the block and keeps `Operands`
+/// vectors of each row parked; tiles of `Inner` rows of two tensors stream past them, two in shared
+/// memory at a time.
+template <precision Arithmetic, int Features, int MTiles, int Inner, int Operands, int BlocksPerSm>
+struct flash_tiles {
+  static constexpr precision arithmetic = Arithmetic;
+  static constexpr int features = Features;
+  static constexpr int m_tiles = MTiles;
+  static constexpr int inner = Inner;
+  static constexpr int n_tiles = Inner / 8;
+  static constexpr int blocks_per_sm = BlocksPerSm;
+
+  static constexpr int warps = 4;
+  static constexpr int threads = 32 * warps;
+  static constexpr int rows_per_warp = 16 * MTiles;
+  static constexpr int rows = rows_per_warp * warps;
+
+  /// Above 64 features both parts of tf32x3 would not leave room for two blocks on an SM.
+  using parked = device::parked_rows<Arithmetic, MTiles, Features, (Features <= 64)>;
+  using reader = device::mma_tile_reader<Features>;
+  using row_sums = device::mma_accumulators<MTiles, Features / 8>;
+  using scores = device::mma_accumulators<MTiles, Inner / 8>;
+
+  static constexpr int tile_floats = Inner * device::mma_tile<Features>::stride;
+  static constexpr int stage_floats = 2 * tile_floats;
+  static constexpr int parked_floats = Operands * parked::floats;  ///< of one warp
+  static constexpr std::size_t shared_bytes =
+      sizeof(float) * (2 * stage_floats + warps * parked_floats);
+};
+
+/// tf32 takes rounded probabilities: adding this to an exponent multiplies by tf32_rounding.
+template <precision Arithmetic>
+inline constexpr float rounding_exponent =
+    Arithmetic == precision::tf32 ? device::log2_tf32_rounding : 0.0f;
+
+/// Streams consecutive tiles of a matrix of vectors into shared memory, with all threads of the
+/// block. Rows past the sequence and features past the head size are filled with zeros.
+template <class Tiles>
+class tile_stream {
+  using tile = device::mma_tile<Tiles::features>;
+  static constexpr int lanes = 8;  ///< threads side by side in a row, a chunk of 4 floats each
+  static constexpr int rows_at_once = Tiles::threads / lanes;
+  static constexpr int chunks = Tiles::features / 4;
+
+ public:
+  /// `matrix` is position 0, `stride` the floats between positions.
+  __device__ __forceinline__ tile_stream(const float* matrix, int stride, int first_row)
+      : stride_(stride), first_row_(first_row) {
+    from_ = matrix + static_cast<std::int64_t>(first_row + own_row()) * stride + 4 * own_chunk();
+    to_ = tile::offset(own_row(), own_chunk());
+  }
+
+  /// Begins to copy the next tile.
+  __device__ __forceinline__ void load_next(const flash_problem& p, float* memory) {
+    if (p.access == row_access::whole && first_row_ + Tiles::inner <= p.positions) {
+      for_each_chunk(memory, [](float* to, const float* from, int, int) {
+        device::copy_async_4(to, from);
+      });
+    } else if (p.access != row_access::narrow) {
+      for_each_chunk(memory, [&](float* to, const float* from, int row, int feature) {
+        device::copy_async_4(to, from, row < p.positions && feature < p.head_size);
+      });
+    } else {
+      for_each_chunk(memory, [&](float* to, const float* from, int row, int feature) {
+#pragma unroll
+        for (int i = 0; i < 4; ++i) {
+          device::copy_async_1(to + i, from + i, row < p.positions && feature + i < p.head_size);
+        }
+      });
+    }
+    first_row_ += Tiles::inner;
+    from_ += static_cast<std::int64_t>(Tiles::inner) * stride_;
+  }
+
+ private:
+  static __device__ __forceinline__ int own_row() { return static_cast<int>(threadIdx.x) / lanes; }
+  static __device__ __forceinline__ int own_chunk() {
+    return static_cast<int>(threadIdx.x) % lanes;
+  }
+
+  /// Rows 16 apart share a swizzle, and chunks 8 apart lie 32 floats apart, so one address serves
+  /// all of a thread's chunks.
+  template <class Copy>
+  __device__ __forceinline__ void for_each_chunk(float* memory, Copy copy) const {
+#pragma unroll
+    for (int row = 0; row < Tiles::inner; row += rows_at_once) {
+      const float* const from = from_ + static_cast<std::int64_t>(row) * stride_;
+      float* const to = memory + to_ + row * tile::stride;
+#pragma unroll
+      for (int chunk = 0; chunk < chunks; chunk += lanes) {
+        if (chunk + lanes <= chunks || chunk + own_chunk() < chunks) {
+          copy(to + 4 * chunk, from + 4 * chunk, first_row_ + row + own_row(),
+               4 * (chunk + own_chunk()));
+        }
+      }
+    }
+  }
+
+  const float* from_;
+  int stride_;
+  int first_row_;
+  int to_;
+};
+
+/// Calls `visit(step, load)` for each 16 features of the warp's parked rows, where `load(matrix,
+/// stride, row)` gives the four of them that belong to this lane, of any row; zeros past the end.
+template <class Tiles, class Visit>
+__device__ __forceinline__ void for_each_parked_step(const flash_problem& p, Visit visit) {
+  const auto loader = [&](auto wide, int step) {
+    return [&p, step](const float* matrix, int stride, int row) {
+      const int feature = 16 * step + 4 * device::mma_lane().t;
+      return row < p.positions
+                 ? load_features<decltype(wide)::value>(
+                       p, matrix + static_cast<std::int64_t>(row) * stride, feature)
+                 : float4{};
+    };
+  };
+  if (p.access != row_access::narrow) {
+#pragma unroll
+    for (int step = 0; step < Tiles::features / 16; ++step) {
+      visit(step, loader(std::true_type{}, step));
+    }
+  } else {
+#pragma unroll 1
+    for (int step = 0; step < Tiles::features / 16; ++step) {
+      visit(step, loader(std::false_type{}, step));
+    }
+  }
+}
+
+/// Calls `visit(m, n, i, row, column)` for the scores of this lane, rows and columns counted from the
+/// tile's first.
+template <class Tiles, class Visit>
+__device__ __forceinline__ void for_each_score(Visit visit) {
+  const device::mma_lane lane;
+#pragma unroll
+  for (int m = 0; m < Tiles::m_tiles; ++m) {
+#pragma unroll
+    for (int n = 0; n < Tiles::n_tiles; ++n) {
+#pragma unroll
+      for (int i = 0; i < 4; ++i) {
+        visit(m, n, i, 16 * m + i / 2 * 8 + lane.g, 8 * n + 2 * lane.t + i % 2);
+      }
+    }
+  }
+}
+
+/// Where rows are queries and columns keys: sets what belongs to later keys to `value`.
+template <class Tiles>
+__device__ __forceinline__ void mask_later_keys(typename Tiles::scores& x, int first_query,
+                                                int first_key, float value) {
+  if (first_key + Tiles::inner - 1 <= first_query) return;  // nothing is later
+  for_each_score<Tiles>([&](int m, int n, int i, int row, int column) {
+    if (first_key + column > first_query + row) x[m][n][i] = value;
+  });
+}
+
+/// Stores the warp's sums times `factor(m, half)` as rows of a head, of which `matrix` is position
+/// 0.
+template <class Tiles, class Factor>
+__device__ __forceinline__ void store_rows(const flash_problem& p,
+                                           const typename Tiles::row_sums& sums, float* matrix,
+                                           int stride, int first_row, Factor factor) {
+  const int g = device::mma_lane().g;
+  device::for_each_sum_chunk<Tiles::m_tiles, Tiles::features>(
+      sums, [&](int m, int half, int feature, float4 x) {
+        const int row = first_row + 16 * m + 8 * half + g;
+        if (row >= p.positions) return;
+        const float f = factor(m, half);
+        store_features(p, matrix + static_cast<std::int64_t>(row) * stride, feature,
+                       make_float4(x.x * f, x.y * f, x.z * f, x.w * f));
+      });
+}
+
+}  // namespace detail
+LLMC_NAMESPACE_END

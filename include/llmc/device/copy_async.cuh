@@ -1,0 +1,47 @@
+/// @file
+/// Copies from global to shared memory that run beside the computation (cp.async, sm_80 on).
+#pragma once
+
+#include <llmc/detail/cuda_only.hpp>
+
+#include <cstdint>
+
+#include <llmc/detail/namespace.hpp>
+
+LLMC_NAMESPACE_BEGIN
+namespace device {
+
+__device__ __forceinline__ std::uint32_t shared_address(const void* pointer) {
+  return static_cast<std::uint32_t>(__cvta_generic_to_shared(pointer));
+}
+
+/// Copies 4 floats between 16-byte aligned addresses, past the first-level cache.
+__device__ __forceinline__ void copy_async_4(float* shared, const float* global) {
+  asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"(shared_address(shared)),
+               "l"(global));
+}
+
+/// The same, or 4 zeros and no access to global memory where not `valid`.
+__device__ __forceinline__ void copy_async_4(float* shared, const float* global, bool valid) {
+  asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(shared_address(shared)),
+               "l"(global), "r"(valid ? 16 : 0));
+}
+
+/// One float at any address, or a zero.
+__device__ __forceinline__ void copy_async_1(float* shared, const float* global, bool valid) {
+  asm volatile("cp.async.ca.shared.global [%0], [%1], 4, %2;" ::"r"(shared_address(shared)),
+               "l"(global), "r"(valid ? 4 : 0));
+}
+
+/// Closes the group of this thread's copies so far.
+__device__ __forceinline__ void commit_copies() {
+  asm volatile("cp.async.commit_group;");
+}
+
+/// Waits for all groups of this thread; other threads' copies are visible after a barrier.
+__device__ __forceinline__ void wait_for_copies() {
+  asm volatile("cp.async.wait_group 0;" ::: "memory");
+}
+
+}  // namespace device
+LLMC_NAMESPACE_END
