@@ -104,7 +104,7 @@ TEMPLATE_TEST_CASE_SIG("matmul_forward agrees with the reference", "[matmul]",
   LLMC_REQUIRE_GPU();
   matmul_context context;
   const precision arithmetic = GENERATE(precision::ieee, precision::tf32, precision::tf32x3);
-  const std::initializer_list<std::int64_t> sizes = {1, 3, 33, 127, 129};
+  const std::vector<std::int64_t> sizes = sweep({1, 3, 33, 127, 129});
   for (const std::int64_t rows : sizes) {
     for (const std::int64_t channels : sizes) {
       for (const std::int64_t out_channels : sizes) {
@@ -126,7 +126,7 @@ TEMPLATE_TEST_CASE_SIG("matmul_backward agrees with the reference", "[matmul]",
   matmul_context context;
   const precision arithmetic = GENERATE(precision::ieee, precision::tf32);
   const accumulation mode = GENERATE(accumulation::overwrite, accumulation::add);
-  const std::initializer_list<std::int64_t> sizes = {1, 3, 33, 127, 129};
+  const std::vector<std::int64_t> sizes = sweep({1, 3, 33, 127, 129});
   for (const std::int64_t rows : sizes) {
     for (const std::int64_t channels : sizes) {
       for (const std::int64_t out_channels : sizes) {
@@ -143,7 +143,7 @@ TEST_CASE("matmul of ones is exact", "[matmul]") {
   LLMC_REQUIRE_GPU();
   matmul_context context;
   const precision arithmetic = GENERATE(precision::ieee, precision::tf32, precision::tf32x3);
-  const std::initializer_list<std::int64_t> sizes = {1, 3, 33, 127, 129};
+  const std::vector<std::int64_t> sizes = sweep({1, 3, 33, 127, 129});
   for (const std::int64_t rows : sizes) {
     for (const std::int64_t channels : sizes) {
       for (const std::int64_t out_channels : sizes) {

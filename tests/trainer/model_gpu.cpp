@@ -62,7 +62,7 @@ constexpr update_options options_at(std::int64_t step) {
 TEST_CASE("model on the GPU: a step agrees with the reference in double", "[model]") {
   const auto arithmetic = GENERATE(precision::ieee, precision::tf32, precision::tf32x3);
   LLMC_REQUIRE_BACKEND(machine, arithmetic);
-  const auto config = GENERATE(awkward, wide);
+  const auto config = GENERATE(as<gpt2_config>{}, awkward, wide);
   INFO(to_string(arithmetic) << ", " << config.channels << " channels");
   gpt2<float> actual(config, *machine, 3, 37);
   reference_model expected(config, 3, 37);
