@@ -126,6 +126,7 @@ TEST_CASE("residual_backward may overwrite dout by either gradient", "[residual]
 }
 
 TEST_CASE("residual of nothing is nothing to do", "[residual]") {
+  LLMC_REQUIRE_GPU();
   CHECK_NOTHROW(llmc::residual_forward(nullptr, nullptr, nullptr, 0, nullptr));
   CHECK_NOTHROW(
       llmc::residual_backward(nullptr, nullptr, nullptr, 0, accumulation::overwrite, nullptr));

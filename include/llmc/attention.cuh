@@ -14,6 +14,7 @@
 #include <cmath>
 #include <cstdint>
 
+#include <llmc/detail/attention/flash.cuh>
 #include <llmc/detail/attention/materialised.cuh>
 #include <llmc/detail/checks.hpp>
 #include <llmc/detail/launch.cuh>
@@ -26,40 +27,56 @@
 LLMC_TYPES_BEGIN
 
 enum class attention_forward_variant {
-  /// The best for this device, shape and precision.
+  /// The best for this device, shape and precision: `flash` wherever it takes the shape.
   automatic,
   /// Scores in memory, for a run of queries at a time and only for the keys that the run can see:
-  /// batched products by cuBLASLt and a softmax between them. `tf32x3` is done in IEEE FP32. A
-  /// masked
-  /// key takes part with weight 0, so an infinity or NaN in its value spoils earlier positions of
-  /// the
-  /// run.
-  materialised
+  /// batched products by cuBLASLt and a softmax between them. `tf32x3` is done in IEEE FP32. Any
+  /// head size, but the workspace grows with the scores of a run. A masked key takes part with
+  /// weight 0, so an infinity or NaN in its value spoils earlier positions of the run.
+  materialised,
+  /// One kernel that streams keys and values past queries and never stores a score. `tf32` and
+  /// `tf32x3` run on tensor cores (sm_80 on, in code compiled for sm_80 or later; elsewhere they
+  /// are
+  /// done as `ieee`), `ieee` in FP32 multiply-adds. Head sizes up to 128: 64, 80, 96 and 128 with
+  /// 16-byte aligned arrays are fastest, others are padded on the chip. A masked key takes part
+  /// with
+  /// weight 0 in the tile that it shares with a query, so an infinity or NaN in its value spoils up
+  /// to 63 earlier positions, those from the last multiple of 64 on.
+  flash
 };
 
 inline constexpr std::array attention_forward_variants{attention_forward_variant::automatic,
-                                                       attention_forward_variant::materialised};
+                                                       attention_forward_variant::materialised,
+                                                       attention_forward_variant::flash};
 
 constexpr const char* to_string(attention_forward_variant variant) {
   switch (variant) {
     case attention_forward_variant::automatic: return "automatic";
     case attention_forward_variant::materialised: return "materialised";
+    case attention_forward_variant::flash: return "flash";
   }
   return "unknown";
 }
 
-/// Threads a block, as tuned on an H100.
+/// Threads a block, as tuned on an H100. `flash` takes no other; for `automatic` it is that of the
+/// shapes which `flash` does not take.
 template <attention_forward_variant Variant>
-inline constexpr int attention_forward_block_size = 256;
+inline constexpr int attention_forward_block_size =
+    Variant == attention_forward_variant::flash ? 128 : 256;
 
 LLMC_TYPES_END
 
 LLMC_NAMESPACE_BEGIN
 
-/// Bytes of scratch that attention_forward needs for this shape.
-inline std::size_t attention_forward_workspace_bytes(attention_shape shape) {
+/// Bytes of scratch that attention_forward needs for this shape in any precision: none where
+/// `flash` takes it.
+template <attention_forward_variant Variant = attention_forward_variant::automatic>
+std::size_t attention_forward_workspace_bytes(attention_shape shape) {
+  using variant = attention_forward_variant;
   constexpr const char* function = "llmc::attention_forward_workspace_bytes";
   checks::require_shape(function, shape);
+  if constexpr (Variant == variant::flash) detail::require_flash(function, shape);
+  if (Variant != variant::materialised && detail::flash_takes(shape)) return 0;
   return detail::materialised_forward_workspace(function, shape).bytes();
 }
 
@@ -67,32 +84,47 @@ inline std::size_t attention_forward_workspace_bytes(attention_shape shape) {
 ///
 /// @param[out]    out       (B, T, NH, HS), overwritten; must not alias an input
 /// @param[out]    lse       (B, NH, T), overwritten: what backward needs
-/// @param[out]    workspace attention_forward_workspace_bytes(shape) bytes, 16-byte aligned as
-///                          cudaMalloc gives it; its contents are lost
+/// @param[out]    workspace attention_forward_workspace_bytes<Variant>(shape) bytes, 16-byte
+/// aligned
+///                          as cudaMalloc gives it; its contents are lost; may be null where that
+///                          is 0
 /// @param[in]     qkv       (B, T, 3, NH, HS): queries, keys and values of each position
 /// @param         arithmetic ieee, tf32 or tf32x3; where the card has no TF32 all three are ieee
-/// @param[in,out] context   of the current device; its workspace is used until the stream gets
-/// there
+/// @param[in,out] context   of the current device; where `materialised` runs, its workspace is used
+///                          until the stream gets there
 ///
-/// Any alignment of out, lse and qkv. Deterministic. Throws invalid_argument for a negative extent,
-/// NH < 1, HS < 1, a null array or a context of another device; cublas_error or cuda_error if a
-/// product or a launch fails.
+/// Any alignment of out, lse and qkv. Deterministic. The softmax is right at any magnitude of
+/// finite scores. Throws invalid_argument for a negative extent, NH < 1, HS < 1, a null array or,
+/// where `materialised` runs, a context of another device; unsupported if `flash` is named for a
+/// shape that it does not take; cublas_error or cuda_error if a product or a launch fails.
 template <attention_forward_variant Variant = attention_forward_variant::automatic,
           int BlockSize = attention_forward_block_size<Variant>>
 void attention_forward(float* out, float* lse, void* workspace, const float* qkv,
                        attention_shape shape, precision arithmetic, matmul_context& context,
                        cudaStream_t stream) {
+  using variant = attention_forward_variant;
   static_assert(detail::is_block_size(BlockSize),
                 "attention_forward: BlockSize must be a multiple of 32 between 32 and 1024");
+  static_assert(Variant != variant::flash || BlockSize == detail::flash_block_size,
+                "attention_forward: the variant flash takes a BlockSize of 128");
   constexpr const char* function = "llmc::attention_forward";
   checks::require_shape(function, shape);
+  if constexpr (Variant == variant::flash) detail::require_flash(function, shape);
   if (shape.batch == 0 || shape.sequence == 0) return;
   checks::require_pointer(function, "out", out);
   checks::require_pointer(function, "lse", lse);
-  checks::require_pointer(function, "workspace", workspace);
   checks::require_pointer(function, "qkv", qkv);
-  detail::materialised_attention<BlockSize>{function, shape, arithmetic, context, stream}.forward(
-      out, lse, workspace, qkv);
+  if constexpr (Variant != variant::materialised) {
+    if (detail::flash_takes(shape)) {
+      detail::flash_attention{function, shape, arithmetic, stream}.forward({out, lse, qkv});
+      return;
+    }
+  }
+  if constexpr (Variant != variant::flash) {
+    checks::require_pointer(function, "workspace", workspace);
+    detail::materialised_attention<BlockSize>{function, shape, arithmetic, context, stream}.forward(
+        out, lse, workspace, qkv);
+  }
 }
 
 LLMC_NAMESPACE_END
@@ -102,36 +134,53 @@ LLMC_NAMESPACE_END
 LLMC_TYPES_BEGIN
 
 enum class attention_backward_variant {
-  /// The best for this device, shape and precision.
+  /// The best for this device, shape and precision: `flash` wherever it takes the shape.
   automatic,
   /// The probabilities made again in memory from q, k and lse, for a run of queries at a time, and
   /// five batched products by cuBLASLt. `tf32x3` is done in IEEE FP32.
-  materialised
+  materialised,
+  /// Two kernels that store no score: one sums dq for queries over the keys, the other dk and dv
+  /// for
+  /// keys over the queries, each gradient in one fixed order. Precisions, head sizes and what an
+  /// infinity or NaN of a masked position reaches are as in attention_forward's `flash`; take both
+  /// directions in the same precision, whose scores then agree to the last bits.
+  flash
 };
 
 inline constexpr std::array attention_backward_variants{attention_backward_variant::automatic,
-                                                        attention_backward_variant::materialised};
+                                                        attention_backward_variant::materialised,
+                                                        attention_backward_variant::flash};
 
 constexpr const char* to_string(attention_backward_variant variant) {
   switch (variant) {
     case attention_backward_variant::automatic: return "automatic";
     case attention_backward_variant::materialised: return "materialised";
+    case attention_backward_variant::flash: return "flash";
   }
   return "unknown";
 }
 
-/// Threads a block, as tuned on an H100.
+/// Threads a block, as tuned on an H100. `flash` takes no other; for `automatic` it is that of the
+/// shapes which `flash` does not take.
 template <attention_backward_variant Variant>
-inline constexpr int attention_backward_block_size = 256;
+inline constexpr int attention_backward_block_size =
+    Variant == attention_backward_variant::flash ? 128 : 256;
 
 LLMC_TYPES_END
 
 LLMC_NAMESPACE_BEGIN
 
-/// Bytes of scratch that attention_backward needs for this shape.
-inline std::size_t attention_backward_workspace_bytes(attention_shape shape) {
+/// Bytes of scratch that attention_backward needs for this shape in any precision: B * NH * T
+/// floats where `flash` takes it.
+template <attention_backward_variant Variant = attention_backward_variant::automatic>
+std::size_t attention_backward_workspace_bytes(attention_shape shape) {
+  using variant = attention_backward_variant;
   constexpr const char* function = "llmc::attention_backward_workspace_bytes";
   checks::require_shape(function, shape);
+  if constexpr (Variant == variant::flash) detail::require_flash(function, shape);
+  if (Variant != variant::materialised && detail::flash_takes(shape)) {
+    return checks::bytes<float>(function, shape.batch, shape.heads, shape.sequence);
+  }
   return detail::materialised_backward_workspace(function, shape).bytes();
 }
 
@@ -143,15 +192,15 @@ inline std::size_t attention_backward_workspace_bytes(attention_shape shape) {
 ///     dv[j] = sum_t p[t][j] dout[t]
 ///
 /// @param[out]    dqkv      (B, T, 3, NH, HS), overwritten; must not alias an input
-/// @param[out]    workspace attention_backward_workspace_bytes(shape) bytes, 16-byte aligned as
-///                          cudaMalloc gives it; its contents are lost
+/// @param[out]    workspace attention_backward_workspace_bytes<Variant>(shape) bytes, 16-byte
+///                          aligned as cudaMalloc gives it; its contents are lost
 /// @param[in]     dout      (B, T, NH, HS)
 /// @param[in]     qkv       (B, T, 3, NH, HS), the input of the forward pass
 /// @param[in]     out       (B, T, NH, HS), from the forward pass
 /// @param[in]     lse       (B, NH, T), from the forward pass
 /// @param         arithmetic ieee, tf32 or tf32x3; where the card has no TF32 all three are ieee
-/// @param[in,out] context   of the current device; its workspace is used until the stream gets
-/// there
+/// @param[in,out] context   of the current device; where `materialised` runs, its workspace is used
+///                          until the stream gets there
 ///
 /// Any alignment of dqkv, dout, qkv, out and lse. Deterministic. Throws as attention_forward does.
 template <attention_backward_variant Variant = attention_backward_variant::automatic,
@@ -159,10 +208,14 @@ template <attention_backward_variant Variant = attention_backward_variant::autom
 void attention_backward(float* dqkv, void* workspace, const float* dout, const float* qkv,
                         const float* out, const float* lse, attention_shape shape,
                         precision arithmetic, matmul_context& context, cudaStream_t stream) {
+  using variant = attention_backward_variant;
   static_assert(detail::is_block_size(BlockSize),
                 "attention_backward: BlockSize must be a multiple of 32 between 32 and 1024");
+  static_assert(Variant != variant::flash || BlockSize == detail::flash_block_size,
+                "attention_backward: the variant flash takes a BlockSize of 128");
   constexpr const char* function = "llmc::attention_backward";
   checks::require_shape(function, shape);
+  if constexpr (Variant == variant::flash) detail::require_flash(function, shape);
   if (shape.batch == 0 || shape.sequence == 0) return;
   checks::require_pointer(function, "dqkv", dqkv);
   checks::require_pointer(function, "workspace", workspace);
@@ -170,8 +223,17 @@ void attention_backward(float* dqkv, void* workspace, const float* dout, const f
   checks::require_pointer(function, "qkv", qkv);
   checks::require_pointer(function, "out", out);
   checks::require_pointer(function, "lse", lse);
-  detail::materialised_attention<BlockSize>{function, shape, arithmetic, context, stream}.backward(
-      dqkv, workspace, dout, qkv, out, lse);
+  if constexpr (Variant != variant::materialised) {
+    if (detail::flash_takes(shape)) {
+      detail::flash_attention{function, shape, arithmetic, stream}.backward(
+          {dqkv, static_cast<float*>(workspace), dout, qkv, out, lse});
+      return;
+    }
+  }
+  if constexpr (Variant != variant::flash) {
+    detail::materialised_attention<BlockSize>{function, shape, arithmetic, context, stream}
+        .backward(dqkv, workspace, dout, qkv, out, lse);
+  }
 }
 
 LLMC_NAMESPACE_END

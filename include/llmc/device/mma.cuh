@@ -1,7 +1,7 @@
 /// @file
-/// TF32 products by the tensor core instruction mma.sync.m16n8k8 (sm_80 on), one warp at a time, and
-/// the two ways of feeding them with floats: rounded (`precision::tf32`), or split into two parts
-/// that together hold nearly all of a float (`precision::tf32x3`).
+/// TF32 products by the tensor core instruction mma.sync.m16n8k8 (sm_80 on), one warp at a time,
+/// and the two ways of feeding them with floats: rounded (`precision::tf32`), or split into two
+/// parts that together hold nearly all of a float (`precision::tf32x3`).
 ///
 /// Lane l of the warp is (g, t) = (l / 4, l % 4) and holds of a product C (16 x 8) += A (16 x 8) B
 /// (8 x 8), rows first:
@@ -29,11 +29,11 @@ inline constexpr bool has_tf32_mma = true;
 inline constexpr bool has_tf32_mma = false;
 #endif
 
-/// The tensor core reads the upper 19 bits of a float and drops the rest. Multiplying by this factor
-/// first adds 0.34 to 0.69 of the last bit that stays, so that dropping the rest then rounds: without
-/// bias on average, to an rms of 0.32 of that bit (0.29 would be the best, 0.58 is plain dropping).
-/// It keeps numbers that are TF32 already, infinities and NaN, and costs one instruction where
-/// cvt.rna.tf32 costs four on sm_90.
+/// The tensor core reads the upper 19 bits of a float and drops the rest. Multiplying by this
+/// factor first adds 0.34 to 0.69 of the last bit that stays, so that dropping the rest then
+/// rounds: without bias on average, to an rms of 0.32 of that bit (0.29 would be the best, 0.58 is
+/// plain dropping). It keeps numbers that are TF32 already, infinities and NaN, and costs one
+/// instruction where cvt.rna.tf32 costs four on sm_90.
 inline constexpr float tf32_rounding = 1.000339f;
 inline constexpr float log2_tf32_rounding = 4.889907e-4f;
 
@@ -45,8 +45,8 @@ struct tf32_fragment {
   std::uint32_t low[Count];
 };
 
-/// Sets register i of a fragment to x: rounded for tf32; for tf32x3 as high + low, which differ from
-/// x by 2^-22 of it at most (`low` is not rounded: the tensor core drops what it cannot hold).
+/// Sets register i of a fragment to x: rounded for tf32; for tf32x3 as high + low, which differ
+/// from x by 2^-22 of it at most (`low` is not rounded: the tensor core drops what it cannot hold).
 template <precision Arithmetic, int Count>
 __device__ __forceinline__ void set_tf32(tf32_fragment<Count>& fragment, int i, float x) {
   constexpr std::uint32_t kept_bits = 0xffffe000u;

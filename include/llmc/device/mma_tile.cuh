@@ -25,9 +25,9 @@
 LLMC_NAMESPACE_BEGIN
 namespace device {
 
-/// Where a tile in shared memory keeps what. A row is cut into chunks of 4 floats; within each group
-/// of 8 chunks, chunk c of row r lies at place c ^ swizzle(r), which leaves both uses of the tile
-/// without bank conflicts and needs no padding. Rows take a multiple of 32 floats.
+/// Where a tile in shared memory keeps what. A row is cut into chunks of 4 floats; within each
+/// group of 8 chunks, chunk c of row r lies at place c ^ swizzle(r), which leaves both uses of the
+/// tile without bank conflicts and needs no padding. Rows take a multiple of 32 floats.
 template <int Features>
 struct mma_tile {
   static_assert(Features % 16 == 0, "a tile's features come in steps of 16");
@@ -89,8 +89,8 @@ class mma_tile_reader {
   int row_even_, row_odd_, column_, half_column_;
 };
 
-/// A warp's own rows, 16 * MTiles of them, kept in shared memory as A fragments: each lane reads back
-/// exactly what it wrote, with one 16-byte load a fragment, so no barrier is needed. With
+/// A warp's own rows, 16 * MTiles of them, kept in shared memory as A fragments: each lane reads
+/// back exactly what it wrote, with one 16-byte load a fragment, so no barrier is needed. With
 /// `SplitOnce`, tf32x3 keeps both parts (twice the memory), else it splits what it loads.
 template <precision Arithmetic, int MTiles, int Features, bool SplitOnce>
 class parked_rows {
@@ -169,8 +169,8 @@ __device__ __forceinline__ void split_row(tf32_fragment<2> (&b)[2], float4 x) {
 
 /// scores = rows tile^T: scores[m][n] is for the warp's rows 16m.. and the tile's rows 8n...
 ///
-/// tf32x3 sums the small products (low * high and high * low) by themselves and adds them once, with
-/// rounding: next to the large ones the tensor core's adder would truncate them away.
+/// tf32x3 sums the small products (low * high and high * low) by themselves and adds them once,
+/// with rounding: next to the large ones the tensor core's adder would truncate them away.
 template <precision Arithmetic, int MTiles, int NTiles, int Features, bool SplitOnce>
 __device__ __forceinline__ void multiply_rows(
     mma_accumulators<MTiles, NTiles>& scores,
@@ -206,17 +206,14 @@ __device__ __forceinline__ void multiply_rows(
           }
         };
         if constexpr (x3) {
-          for_each_tile([&](int m, int n) {
-            mma_tf32(small[m][n0 + n], a[m][half].low, b[n][half].high);
-          });
+          for_each_tile(
+              [&](int m, int n) { mma_tf32(small[m][n0 + n], a[m][half].low, b[n][half].high); });
         }
-        for_each_tile([&](int m, int n) {
-          mma_tf32(scores[m][n0 + n], a[m][half].high, b[n][half].high);
-        });
+        for_each_tile(
+            [&](int m, int n) { mma_tf32(scores[m][n0 + n], a[m][half].high, b[n][half].high); });
         if constexpr (x3) {
-          for_each_tile([&](int m, int n) {
-            mma_tf32(small[m][n0 + n], a[m][half].high, b[n][half].low);
-          });
+          for_each_tile(
+              [&](int m, int n) { mma_tf32(small[m][n0 + n], a[m][half].high, b[n][half].low); });
         }
       }
     }
@@ -273,9 +270,11 @@ __device__ __forceinline__ void load_columns(tf32_fragment<2> (&b)[Tiles],
 
 /// One block of multiply_columns.
 template <int Tiles, precision Arithmetic, int MTiles, int KTiles, int Features, class Factor>
-__device__ __forceinline__ void multiply_column_block(
-    mma_accumulators<MTiles, Features / 8>& sums, const mma_accumulators<MTiles, KTiles>& a,
-    const float* tile, const mma_tile_reader<Features>& reader, int block, Factor factor) {
+__device__ __forceinline__ void multiply_column_block(mma_accumulators<MTiles, Features / 8>& sums,
+                                                      const mma_accumulators<MTiles, KTiles>& a,
+                                                      const float* tile,
+                                                      const mma_tile_reader<Features>& reader,
+                                                      int block, Factor factor) {
   constexpr bool x3 = Arithmetic == precision::tf32x3;
   mma_accumulators<MTiles, Tiles> large, small;
   const auto for_each_sum = [&](auto body) {
@@ -313,8 +312,7 @@ __device__ __forceinline__ void multiply_column_block(
       for_each_tile([&](int m, int n) { mma_tf32(small[m][n], p[m].high, b[n].low); });
       for_each_tile([&](int m, int n) { mma_tf32(large[m][n], p[m].high, b[n].high); });
     } else {
-      for_each_tile(
-          [&](int m, int n) { mma_tf32(sums[m][4 * block + n], p[m].high, b[n].high); });
+      for_each_tile([&](int m, int n) { mma_tf32(sums[m][4 * block + n], p[m].high, b[n].high); });
     }
   }
   if constexpr (x3) {
@@ -324,11 +322,12 @@ __device__ __forceinline__ void multiply_column_block(
   }
 }
 
-/// sums = factor * sums + a tile, where `a` came from multiply_rows and `factor(m, half)` is for rows
-/// 16m + 8 * half + g. The sums' features are dealt to lanes as for_each_sum_chunk says.
+/// sums = factor * sums + a tile, where `a` came from multiply_rows and `factor(m, half)` is for
+/// rows 16m + 8 * half + g. The sums' features are dealt to lanes as for_each_sum_chunk says.
 ///
-/// tf32x3 adds up each call in fresh accumulators, large and small products apart, and adds those to
-/// `sums` with rounding; the tensor core's own truncating additions would pile up over many tiles.
+/// tf32x3 adds up each call in fresh accumulators, large and small products apart, and adds those
+/// to `sums` with rounding; the tensor core's own truncating additions would pile up over many
+/// tiles.
 template <precision Arithmetic, int MTiles, int KTiles, int Features, class Factor>
 __device__ __forceinline__ void multiply_columns(mma_accumulators<MTiles, Features / 8>& sums,
                                                  const mma_accumulators<MTiles, KTiles>& a,
@@ -355,8 +354,8 @@ struct unchanged {
 /// Calls `store(m, half, feature, float4)` for all that this lane holds of the sums: four
 /// consecutive features of row 16m + 8 * half + g.
 template <int MTiles, int Features, class Store>
-__device__ __forceinline__ void for_each_sum_chunk(const mma_accumulators<MTiles, Features / 8>& sums,
-                                                   Store store) {
+__device__ __forceinline__ void for_each_sum_chunk(
+    const mma_accumulators<MTiles, Features / 8>& sums, Store store) {
   using shape = mma_tile_reader<Features>;
   const int t = mma_lane().t;
 #pragma unroll

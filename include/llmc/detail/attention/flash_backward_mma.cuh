@@ -1,8 +1,8 @@
 /// @file
-/// Fused backward attention on tensor cores, in two kernels and without atomics: one in which a block
-/// owns queries and makes their dq, then one in which a block owns keys and makes their dk and dv.
-/// Each makes the probabilities again, so there are seven products where five would do, but every
-/// gradient is summed by one warp in one order.
+/// Fused backward attention on tensor cores, in two kernels and without atomics: one in which a
+/// block owns queries and makes their dq, then one in which a block owns keys and makes their dk
+/// and dv. Each makes the probabilities again, so there are seven products where five would do, but
+/// every gradient is summed by one warp in one order.
 #pragma once
 
 #include <llmc/detail/cuda_only.hpp>
@@ -58,8 +58,7 @@ __device__ __forceinline__ void prepare_queries(const flash_problem& p,
       const int r = row + 8 * half;
       const float lse = r < p.positions ? arrays.lse[head.row_sums + r] : 0.0f;
       statistics.delta[m][half] = d;
-      statistics.exponent[m][half] =
-          fmaf(lse, -log2_of_e, rounding_exponent<Tiles::arithmetic>);
+      statistics.exponent[m][half] = fmaf(lse, -log2_of_e, rounding_exponent<Tiles::arithmetic>);
       if (lane.t == 0 && r < p.positions) arrays.delta[head.row_sums + r] = d;
     }
   }
@@ -122,8 +121,7 @@ __device__ __forceinline__ void flash_backward_queries_block(const flash_problem
       float& x = dscores[m][n][i];
       x = probabilities[m][n][i] * (x - statistics.delta[m][i / 2]);
     });
-    device::multiply_columns<Tiles::arithmetic>(dq, dscores, key_tile, reader,
-                                                device::unchanged{});
+    device::multiply_columns<Tiles::arithmetic>(dq, dscores, key_tile, reader, device::unchanged{});
   }
   store_rows<Tiles>(p, dq, arrays.dqkv + head.qkv, head.qkv_stride, first_row,
                     [&](int, int) { return p.scale; });
@@ -136,8 +134,7 @@ struct statistics_stream {
   static_assert(floats <= Tiles::threads, "a thread copies one float");
 
   static __device__ __forceinline__ void load(const flash_problem& p, const float* lse,
-                                              const float* delta, int first_query,
-                                              float* memory) {
+                                              const float* delta, int first_query, float* memory) {
     const int i = static_cast<int>(threadIdx.x);
     if (i >= floats) return;
     const int query = first_query + i % Tiles::inner;
@@ -183,7 +180,8 @@ __device__ __forceinline__ void flash_backward_keys_block(const flash_problem& p
   static_assert(Tiles::rows % Tiles::inner == 0, "a block begins at the beginning of a tile");
   tile_stream<Tiles> queries(q, head.qkv_stride, block_row);
   tile_stream<Tiles> douts(arrays.dout + head.out, head.channels, block_row);
-  float* const all_statistics = shared + 2 * Tiles::stage_floats + Tiles::warps * Tiles::parked_floats;
+  float* const all_statistics =
+      shared + 2 * Tiles::stage_floats + Tiles::warps * Tiles::parked_floats;
   const auto load_next = [&](int first_query, int stage) {
     float* const tiles = shared + stage * Tiles::stage_floats;
     queries.load_next(p, tiles);

@@ -46,8 +46,8 @@ class online_softmax {
         for (int n = 0; n < Tiles::n_tiles; ++n) {
 #pragma unroll
           for (int i = 2 * half; i < 2 * half + 2; ++i) {
-            const float p = exp2_fast(fmaf(scores[m][n][i], scale,
-                                           rounding_exponent<Tiles::arithmetic> - reference));
+            const float p = exp2_fast(
+                fmaf(scores[m][n][i], scale, rounding_exponent<Tiles::arithmetic> - reference));
             scores[m][n][i] = p;
             tile_sum += p;
           }
@@ -140,8 +140,8 @@ __device__ __forceinline__ void flash_forward_block(const flash_problem& p,
     mask_later_keys<Tiles>(scores, first_row, first_key, device::minus_infinity());
     float factor[Tiles::m_tiles][2];
     softmax.take(scores, scale, factor);
-    device::multiply_columns<Tiles::arithmetic>(
-        sums, scores, value_tile, reader, [&](int m, int half) { return factor[m][half]; });
+    device::multiply_columns<Tiles::arithmetic>(sums, scores, value_tile, reader,
+                                                [&](int m, int half) { return factor[m][half]; });
   }
 
   float factor[Tiles::m_tiles][2];

@@ -65,17 +65,13 @@ class tile_stream {
  public:
   /// `matrix` is position 0, `stride` the floats between positions.
   __device__ __forceinline__ tile_stream(const float* matrix, int stride, int first_row)
-      : stride_(stride), first_row_(first_row) {
-    from_ = matrix + static_cast<std::int64_t>(first_row + own_row()) * stride + 4 * own_chunk();
-    to_ = tile::offset(own_row(), own_chunk());
-  }
+      : matrix_(matrix), stride_(stride), first_row_(first_row) {}
 
   /// Begins to copy the next tile.
   __device__ __forceinline__ void load_next(const flash_problem& p, float* memory) {
     if (p.access == row_access::whole && first_row_ + Tiles::inner <= p.positions) {
-      for_each_chunk(memory, [](float* to, const float* from, int, int) {
-        device::copy_async_4(to, from);
-      });
+      for_each_chunk(
+          memory, [](float* to, const float* from, int, int) { device::copy_async_4(to, from); });
     } else if (p.access != row_access::narrow) {
       for_each_chunk(memory, [&](float* to, const float* from, int row, int feature) {
         device::copy_async_4(to, from, row < p.positions && feature < p.head_size);
@@ -89,11 +85,12 @@ class tile_stream {
       });
     }
     first_row_ += Tiles::inner;
-    from_ += static_cast<std::int64_t>(Tiles::inner) * stride_;
   }
 
  private:
-  static __device__ __forceinline__ int own_row() { return static_cast<int>(threadIdx.x) / lanes; }
+  static __device__ __forceinline__ int own_row() {
+    return static_cast<int>(threadIdx.x) / lanes;
+  }
   static __device__ __forceinline__ int own_chunk() {
     return static_cast<int>(threadIdx.x) % lanes;
   }
@@ -102,10 +99,13 @@ class tile_stream {
   /// all of a thread's chunks.
   template <class Copy>
   __device__ __forceinline__ void for_each_chunk(float* memory, Copy copy) const {
+    const float* const first_from =
+        matrix_ + static_cast<std::int64_t>(first_row_ + own_row()) * stride_ + 4 * own_chunk();
+    float* const first_to = memory + tile::offset(own_row(), own_chunk());
 #pragma unroll
     for (int row = 0; row < Tiles::inner; row += rows_at_once) {
-      const float* const from = from_ + static_cast<std::int64_t>(row) * stride_;
-      float* const to = memory + to_ + row * tile::stride;
+      const float* const from = first_from + static_cast<std::int64_t>(row) * stride_;
+      float* const to = first_to + row * tile::stride;
 #pragma unroll
       for (int chunk = 0; chunk < chunks; chunk += lanes) {
         if (chunk + lanes <= chunks || chunk + own_chunk() < chunks) {
@@ -116,10 +116,11 @@ class tile_stream {
     }
   }
 
-  const float* from_;
+  // All of it the same for all threads, which costs no registers of theirs: what is a thread's own
+  // is found again for each tile.
+  const float* matrix_;
   int stride_;
   int first_row_;
-  int to_;
 };
 
 /// Calls `visit(step, load)` for each 16 features of the warp's parked rows, where `load(matrix,
@@ -129,10 +130,9 @@ __device__ __forceinline__ void for_each_parked_step(const flash_problem& p, Vis
   const auto loader = [&](auto wide, int step) {
     return [&p, step](const float* matrix, int stride, int row) {
       const int feature = 16 * step + 4 * device::mma_lane().t;
-      return row < p.positions
-                 ? load_features<decltype(wide)::value>(
-                       p, matrix + static_cast<std::int64_t>(row) * stride, feature)
-                 : float4{};
+      return row < p.positions ? load_features<decltype(wide)::value>(
+                                     p, matrix + static_cast<std::int64_t>(row) * stride, feature)
+                               : float4{};
     };
   };
   if (p.access != row_access::narrow) {
@@ -148,8 +148,8 @@ __device__ __forceinline__ void for_each_parked_step(const flash_problem& p, Vis
   }
 }
 
-/// Calls `visit(m, n, i, row, column)` for the scores of this lane, rows and columns counted from the
-/// tile's first.
+/// Calls `visit(m, n, i, row, column)` for the scores of this lane, rows and columns counted from
+/// the tile's first.
 template <class Tiles, class Visit>
 __device__ __forceinline__ void for_each_score(Visit visit) {
   const device::mma_lane lane;

@@ -59,9 +59,9 @@ __device__ __forceinline__ float exp2_fast(float x) {
 
 /// What a block of threads works on: `rows` consecutive positions, number `row_block`, of one head.
 ///
-/// The causal mask makes later queries (or earlier keys) longer work, so all the longest blocks of a
-/// group of heads are numbered first, then the next longest: the GPU fills its last gaps with short
-/// ones. Groups keep the heads that run at once few enough for their vectors to stay in L2.
+/// The causal mask makes later queries (or earlier keys) longer work, so all the longest blocks of
+/// a group of heads are numbered first, then the next longest: the GPU fills its last gaps with
+/// short ones. Groups keep the heads that run at once few enough for their vectors to stay in L2.
 struct flash_block {
   int row_block;  ///< 0 is the longest
   std::int64_t head;

@@ -1,0 +1,263 @@
+/// @file
+/// Host side of fused attention: which kernel takes a call, and its launch.
+#pragma once
+
+#include <llmc/detail/cuda_only.hpp>
+
+#include <atomic>
+#include <cmath>
+#include <cstdint>
+#include <limits>
+#include <string>
+#include <type_traits>
+
+#include <llmc/detail/attention/flash_backward_fma.cuh>
+#include <llmc/detail/attention/flash_backward_mma.cuh>
+#include <llmc/detail/attention/flash_forward_fma.cuh>
+#include <llmc/detail/attention/flash_forward_mma.cuh>
+#include <llmc/detail/attention/flash_problem.cuh>
+#include <llmc/detail/checks.hpp>
+#include <llmc/detail/launch.cuh>
+#include <llmc/detail/namespace.hpp>
+#include <llmc/error.hpp>
+#include <llmc/types.hpp>
+
+LLMC_NAMESPACE_BEGIN
+namespace detail {
+
+inline constexpr int flash_block_size = 128;
+inline constexpr std::int64_t flash_largest_head_size = 128;
+/// Positions and the floats from one to the next are counted in 32 bits inside a head.
+inline constexpr std::int64_t flash_largest_extent = std::int64_t{1} << 30;
+
+inline bool flash_takes(attention_shape shape) {
+  return shape.head_size <= flash_largest_head_size && shape.sequence <= flash_largest_extent &&
+         shape.heads <= flash_largest_extent / (3 * shape.head_size);
+}
+
+inline void require_flash(const char* function, attention_shape shape) {
+  if (flash_takes(shape)) return;
+  throw unsupported(std::string(function) +
+                    ": the variant flash takes head sizes up to 128, and up to 2^30 positions and "
+                    "floats of qkv a position, got head size " +
+                    std::to_string(shape.head_size) + ", sequence " +
+                    std::to_string(shape.sequence) + ", heads " + std::to_string(shape.heads));
+}
+
+// ---- tiles, as measured on an H100 ----
+
+/// Shared memory is what bounds the blocks on an SM, so larger heads get shorter tiles; registers
+/// are what bounds the rows of a warp, and backward holds two sums a row.
+template <precision Arithmetic, int Features>
+struct flash_mma_tiles {
+  static constexpr bool plain = Arithmetic == precision::tf32;
+  static constexpr bool small_head = Features <= 64;
+
+  static constexpr int forward_inner =
+      small_head ? (plain ? 64 : 32) : (plain && Features < 128 ? 32 : 16);
+  using forward = flash_tiles<Arithmetic, Features, 2, forward_inner, 1, 2>;
+  /// Half as many rows a block, for where blocks are too few to fill the GPU evenly.
+  using forward_few = std::conditional_t<!plain && Features == 64,
+                                         flash_tiles<Arithmetic, Features, 1, 32, 1, 3>, forward>;
+
+  using backward = flash_tiles < Arithmetic, Features, plain &&small_head ? 2 : 1,
+        Features<128 ? 32 : 16, 2, 2>;
+};
+
+template <int Features>
+struct flash_fma_tiles {
+  using forward = fma_tiles<Features, 64, Features <= 64 ? 64 : 32>;
+  using backward = fma_tiles<Features, 64, 32>;
+};
+/// For architectures that have only 64 KiB of shared memory a block (sm_75).
+using flash_fma_tiles_of_64_kib = fma_tiles<128, 32, 32>;
+
+// ---- what the device can do ----
+
+inline int current_device(const char* function) {
+  int device = 0;
+  check_cuda(function, "cudaGetDevice", cudaGetDevice(&device));
+  return device;
+}
+
+inline int device_attribute(const char* function, cudaDeviceAttr attribute) {
+  int value = 0;
+  check_cuda(function, "cudaDeviceGetAttribute",
+             cudaDeviceGetAttribute(&value, attribute, current_device(function)));
+  return value;
+}
+
+/// Whether the code of this kernel that the current device runs was compiled for sm_80 or later:
+/// otherwise its body is empty. A device may be later than its code, which the driver then made
+/// from PTX, so it is the kernel that must be asked. The answer never changes; it is kept per
+/// device.
+template <auto Kernel>
+bool has_tf32_code(const char* function) {
+  enum : signed char { unknown, no, yes };
+  constexpr int devices = 64;
+  static std::atomic<signed char> answers[devices]{};
+  const int device = current_device(function);
+  if (device < devices && answers[device] != unknown) return answers[device] == yes;
+
+  cudaFuncAttributes attributes{};
+  check_cuda(function, "cudaFuncGetAttributes", cudaFuncGetAttributes(&attributes, Kernel));
+  const bool found = attributes.ptxVersion >= 80;
+  if (device < devices) answers[device] = found ? yes : no;
+  return found;
+}
+
+// ---- launching ----
+
+template <int Value>
+using features_constant = std::integral_constant<int, Value>;
+
+/// Calls `body` with the smallest number of features that holds a head.
+template <int... Sizes, class Body>
+void with_features(std::int64_t head_size, Body body) {
+  bool done = false;
+  const auto attempt = [&](auto features) {
+    if (done || head_size > features.value) return;
+    done = true;
+    body(features);
+  };
+  (attempt(features_constant<Sizes>{}), ...);
+}
+
+class flash_attention {
+ public:
+  flash_attention(const char* function, attention_shape shape, precision arithmetic,
+                  cudaStream_t stream)
+      : function_(function), shape_(shape), arithmetic_(arithmetic), stream_(stream) {}
+
+  void forward(const flash_forward_arrays& arrays) const {
+    const bool done =
+        with_tensor_cores([&](auto tiles) { return forward_mma<decltype(tiles)>(arrays); });
+    if (done) return;
+    with_features<32, 64, 96, 128>(shape_.head_size, [&](auto features) {
+      using tiles = typename flash_fma_tiles<features.value>::forward;
+      launch_heads<tiles>(flash_forward_fma_kernel<tiles>, tiles::shared_bytes(1), arrays,
+                          is_16_byte_accessible(shape_.head_size, arrays.out, arrays.qkv));
+    });
+  }
+
+  void backward(const flash_backward_arrays& arrays) const {
+    const bool done =
+        with_tensor_cores([&](auto tiles) { return backward_mma<decltype(tiles)>(arrays); });
+    if (done) return;
+    with_features<32, 64, 96, 128>(shape_.head_size, [&](auto features) {
+      using tiles = typename flash_fma_tiles<features.value>::backward;
+      const int limit = device_attribute(function_, cudaDevAttrMaxSharedMemoryPerBlockOptin);
+      if (tiles::shared_bytes(2) <= static_cast<std::size_t>(limit)) {
+        backward_fma<tiles>(arrays);
+      } else {
+        backward_fma<flash_fma_tiles_of_64_kib>(arrays);
+      }
+    });
+  }
+
+ private:
+  /// Whether `body(flash_mma_tiles)` did it: not in ieee, and not without code for tensor cores.
+  template <class Body>
+  bool with_tensor_cores(Body body) const {
+    bool done = false;
+    with_features<32, 64, 80, 96, 128>(shape_.head_size, [&](auto features) {
+      switch (arithmetic_) {
+        case precision::ieee: break;
+        case precision::tf32:
+          done = body(flash_mma_tiles<precision::tf32, features.value>{});
+          break;
+        case precision::tf32x3:
+          done = body(flash_mma_tiles<precision::tf32x3, features.value>{});
+          break;
+      }
+    });
+    return done;
+  }
+
+  template <class Tiles>
+  bool forward_mma(const flash_forward_arrays& arrays) const {
+    using many = typename Tiles::forward;
+    using few = typename Tiles::forward_few;
+    if (!has_tf32_code<flash_forward_mma_kernel<many>>(function_)) return false;
+    const bool wide = is_16_byte_accessible(shape_.head_size, arrays.out, arrays.qkv);
+    if constexpr (!std::is_same_v<many, few>) {
+      const std::int64_t blocks =
+          shape_.batch * shape_.heads * ceil_div(shape_.sequence, many::rows);
+      if (blocks < 4 * device_attribute(function_, cudaDevAttrMultiProcessorCount)) {
+        launch_heads<few>(flash_forward_mma_kernel<few>, few::shared_bytes, arrays, wide);
+        return true;
+      }
+    }
+    launch_heads<many>(flash_forward_mma_kernel<many>, many::shared_bytes, arrays, wide);
+    return true;
+  }
+
+  template <class Tiles>
+  bool backward_mma(const flash_backward_arrays& arrays) const {
+    using tiles = typename Tiles::backward;
+    if (!has_tf32_code<flash_backward_queries_mma_kernel<tiles>>(function_)) return false;
+    const bool wide = is_wide(arrays);
+    launch_heads<tiles>(flash_backward_queries_mma_kernel<tiles>, tiles::shared_bytes, arrays,
+                        wide);
+    launch_heads<tiles>(flash_backward_keys_mma_kernel<tiles>,
+                        flash_backward_keys_shared_bytes<tiles>, arrays, wide);
+    return true;
+  }
+
+  template <class Tiles>
+  void backward_fma(const flash_backward_arrays& arrays) const {
+    const bool wide = is_wide(arrays);
+    launch_heads<Tiles>(flash_backward_queries_fma_kernel<Tiles>, Tiles::shared_bytes(2), arrays,
+                        wide);
+    launch_heads<Tiles>(flash_backward_keys_fma_kernel<Tiles>, Tiles::shared_bytes(2), arrays,
+                        wide);
+  }
+
+  bool is_wide(const flash_backward_arrays& arrays) const {
+    return is_16_byte_accessible(shape_.head_size, arrays.dqkv, arrays.dout, arrays.qkv,
+                                 arrays.out);
+  }
+
+  /// One block for each Tiles::rows positions of each head, in as few launches as a grid's extent
+  /// allows.
+  template <class Tiles, class Arrays>
+  void launch_heads(void (*kernel)(flash_problem, Arrays), std::size_t shared_bytes,
+                    const Arrays& arrays, bool wide) const {
+    const std::int64_t heads = shape_.batch * shape_.heads;
+    const std::int64_t row_blocks = ceil_div(shape_.sequence, Tiles::rows);
+    const std::int64_t at_once = std::numeric_limits<std::int32_t>::max() / row_blocks;
+    flash_problem p{};
+    p.heads_together = heads_together(Tiles::features);
+    p.positions = static_cast<int>(shape_.sequence);
+    p.heads = static_cast<int>(shape_.heads);
+    p.head_size = static_cast<int>(shape_.head_size);
+    p.access = !wide                                ? row_access::narrow
+               : shape_.head_size < Tiles::features ? row_access::wide
+                                                    : row_access::whole;
+    p.scale = static_cast<float>(1 / std::sqrt(static_cast<double>(shape_.head_size)));
+    for (p.first_head = 0; p.first_head < heads; p.first_head += p.head_count) {
+      const std::int64_t left = heads - p.first_head;
+      p.head_count = static_cast<int>(left < at_once ? left : at_once);
+      launch({function_, p.head_count * row_blocks, Tiles::threads, shared_bytes, stream_}, kernel,
+             p, arrays);
+    }
+  }
+
+  /// The heads whose streamed vectors, two for each position, fill half of an H100's L2. Fewer than
+  /// 16 would leave gaps, more than 48 gain nothing.
+  int heads_together(int features) const {
+    constexpr std::int64_t budget = std::int64_t{24} << 20;
+    const std::int64_t bytes =
+        2 * static_cast<std::int64_t>(sizeof(float)) * shape_.sequence * features;
+    const std::int64_t fitting = budget / bytes;
+    return static_cast<int>(fitting < 16 ? 16 : fitting > 48 ? 48 : fitting);
+  }
+
+  const char* function_;
+  attention_shape shape_;
+  precision arithmetic_;
+  cudaStream_t stream_;
+};
+
+}  // namespace detail
+LLMC_NAMESPACE_END

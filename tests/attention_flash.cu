@@ -1,0 +1,427 @@
+#include <llmc/attention.cuh>
+
+#include <cmath>
+#include <limits>
+#include <memory>
+#include <vector>
+
+#include "support/attention_case.cuh"
+#include "support/sizes.hpp"
+
+using namespace llmc_test;
+using llmc::attention_shape;
+using llmc::matmul_context;
+using llmc::precision;
+using forward_variant = llmc::attention_forward_variant;
+using backward_variant = llmc::attention_backward_variant;
+
+namespace {
+
+constexpr precision all_precisions[] = {precision::ieee, precision::tf32, precision::tf32x3};
+
+attention_result run_flash(const attention_case& c, precision arithmetic, matmul_context& context,
+                           int misalignment = 0) {
+  return run_attention<forward_variant::flash, backward_variant::flash>(c, arithmetic, context,
+                                                                        misalignment);
+}
+
+std::string describe(const attention_case& c, precision arithmetic, int misalignment = 0) {
+  return "B " + std::to_string(c.shape.batch) + ", T " + std::to_string(c.shape.sequence) +
+         ", NH " + std::to_string(c.shape.heads) + ", HS " + std::to_string(c.shape.head_size) +
+         ", " + to_string(arithmetic) + ", misalignment " + std::to_string(misalignment);
+}
+
+/// Relative errors that normal numbers may give, as Euclidean norms: rounding to TF32 costs 3e-4 a
+/// factor; the others are a few roundings of FP32 in each term, which mostly cancel.
+double allowed_error(precision arithmetic) {
+  return arithmetic == precision::tf32 ? 1e-3 : 1.5e-6;
+}
+
+/// ||actual - expected|| / ||scale||
+double relative_error(const std::vector<float>& actual, const std::vector<double>& expected,
+                      const std::vector<double>& scale) {
+  double difference = 0, size = 0;
+  for (std::size_t i = 0; i < expected.size(); ++i) {
+    difference += std::pow(static_cast<double>(actual[i]) - expected[i], 2);
+  }
+  for (const double x : scale) size += x * x;
+  return std::sqrt(difference / size);
+}
+
+void check_error(const std::string& name, const std::vector<float>& actual,
+                 const std::vector<double>& expected, double allowed) {
+  REQUIRE(actual.size() == expected.size());
+  const double error = relative_error(actual, expected, expected);
+  INFO(name << ": relative error " << error << ", allowed " << allowed);
+  CHECK(error <= allowed);
+}
+
+/// One of dq, dk and dv.
+template <class Real>
+std::vector<Real> part_of(const std::vector<Real>& dqkv, attention_shape shape, int which) {
+  const auto channels = static_cast<std::size_t>(shape.heads * shape.head_size);
+  std::vector<Real> part;
+  for (std::size_t i = 0; i < dqkv.size(); ++i) {
+    if (i / channels % 3 == static_cast<std::size_t>(which)) part.push_back(dqkv[i]);
+  }
+  return part;
+}
+
+/// Errors of a few numbers do not average out, and at T = 1 only rounding is left of dq and dk.
+bool few_numbers(attention_shape shape) {
+  return shape.sequence < 31 || shape.head_size < 33;
+}
+
+/// All gradients together, since those of a few positions nearly vanish and their errors do not.
+void check_flash(const attention_case& c, precision arithmetic, matmul_context& context,
+                 int misalignment = 0, double factor = 1) {
+  INFO(describe(c, arithmetic, misalignment));
+  const double allowed = factor * allowed_error(arithmetic);
+  const attention_result result = run_flash(c, arithmetic, context, misalignment);
+  check_error("out", result.out, c.out, allowed);
+  check_close("lse", result.lse, c.lse, {4 * allowed * largest_of(c.lse), 0});
+  check_error("dqkv", result.dqkv, c.dqkv, allowed);
+}
+
+/// Where the closed form is 0 by multiplication with 0, so must be the result.
+void check_zeros(const std::string& name, const std::vector<float>& actual,
+                 const std::vector<double>& expected) {
+  std::size_t wrong = 0;
+  for (std::size_t i = 0; i < expected.size(); ++i) wrong += expected[i] == 0 && actual[i] != 0;
+  INFO(name << ": " << wrong << " elements should be exactly 0");
+  CHECK(wrong == 0);
+}
+
+std::vector<float> multiplied(std::vector<float> values, float factor) {
+  for (float& value : values) value *= factor;
+  return values;
+}
+
+}  // namespace
+
+TEST_CASE("flash attention gives the closed form", "[attention]") {
+  LLMC_REQUIRE_GPU();
+  matmul_context context;
+  for (const std::int64_t T :
+       sweep({1, 2, 3, 5, 7, 31, 33, 63, 64, 65, 127, 129, 257, 1000, 1024})) {
+    for (const std::int64_t HS : sweep({1, 5, 16, 33, 64, 80, 96, 128})) {
+      const attention_case c(attention_oracle({2, T, 3, HS}));
+      for (const precision arithmetic : all_precisions) {
+        INFO(describe(c, arithmetic));
+        const double relative = arithmetic == precision::tf32 ? 2e-3 : 4e-6;
+        const attention_result result = run_flash(c, arithmetic, context);
+        check_close("out", result.out, c.out, {relative * largest_of(c.out), 0});
+        check_close("lse", result.lse, c.lse, {4e-6, 1e-6});
+        for (const int which : {0, 1, 2}) {
+          const auto expected = part_of(c.dqkv, c.shape, which);
+          check_close("dq, dk, dv number " + std::to_string(which),
+                      part_of(result.dqkv, c.shape, which), expected,
+                      {relative * largest_of(expected), 0});
+        }
+        check_zeros("out", result.out, c.out);
+        check_zeros("dqkv", result.dqkv, c.dqkv);
+      }
+    }
+  }
+}
+
+TEST_CASE("flash attention agrees with the reference", "[attention]") {
+  LLMC_REQUIRE_GPU();
+  matmul_context context;
+  for (const std::int64_t T : sweep({1, 2, 3, 5, 7, 31, 33, 63, 64, 65, 127, 129, 257})) {
+    for (const std::int64_t HS : sweep({1, 5, 16, 33, 64, 80, 96, 128})) {
+      const attention_case c({2, T, 3, HS});
+      for (const precision arithmetic : all_precisions) {
+        for (const int misalignment : {0, 1}) {
+          check_flash(c, arithmetic, context, misalignment, few_numbers(c.shape) ? 20 : 1.5);
+        }
+      }
+    }
+  }
+}
+
+TEST_CASE("flash attention is exact enough at GPT-2's length", "[attention]") {
+  LLMC_REQUIRE_GPU();
+  matmul_context context;
+  for (const std::int64_t T : sweep({1000, 1024})) {
+    for (const std::int64_t HS : sweep({64, 80, 96, 128})) {
+      const attention_case c({1, T, 2, HS});
+      for (const precision arithmetic : all_precisions) {
+        INFO(describe(c, arithmetic));
+        const attention_result result = run_flash(c, arithmetic, context);
+        check_error("out", result.out, c.out, allowed_error(arithmetic));
+        for (const int which : {0, 1, 2}) {
+          INFO("dq, dk, dv number " << which);
+          check_error("gradient", part_of(result.dqkv, c.shape, which),
+                      part_of(c.dqkv, c.shape, which), allowed_error(arithmetic));
+        }
+      }
+    }
+  }
+}
+
+TEST_CASE("flash attention takes peaked, small and large inputs", "[attention]") {
+  LLMC_REQUIRE_GPU();
+  matmul_context context;
+  const attention_shape shape{1, 300, 2, 64};
+  const attention_case normal(shape);
+  const attention_case peaked(shape, 6.0f);
+  const attention_case small(shape, multiplied(normal.qkv, 1e-4f), multiplied(normal.dout, 1e-4f));
+  const attention_case large_gradient(shape, normal.qkv, multiplied(normal.dout, 1e10f));
+  const attention_case biased(
+      shape,
+      [&] {
+        std::vector<float> qkv = normal.qkv;
+        for (std::size_t i = 0; i < qkv.size(); ++i) {
+          if (i / 128 % 3 == 2) qkv[i] += 1.0f;
+        }
+        return qkv;
+      }(),
+      normal.dout);
+  for (const precision arithmetic : all_precisions) {
+    check_flash(peaked, arithmetic, context, 0, 4);
+    check_flash(small, arithmetic, context);
+    check_flash(large_gradient, arithmetic, context);
+    check_flash(biased, arithmetic, context);
+  }
+}
+
+TEST_CASE("flash attention takes more heads than a grid's y extent", "[attention]") {
+  LLMC_REQUIRE_GPU();
+  matmul_context context;
+  const attention_case c({13108, 3, 5, 2});
+  for (const precision arithmetic : all_precisions) check_flash(c, arithmetic, context, 0, 3);
+}
+
+TEST_CASE("flash attention over very negative scores is still a softmax", "[attention]") {
+  LLMC_REQUIRE_GPU();
+  matmul_context context;
+  // Scores are -204800 + t % 2: a maximum that starts at a finite stand-in such as -1e4 would lose
+  // all of them. Every factor is TF32 already, so the scores are exact in all precisions.
+  const attention_shape shape{1, 130, 1, 4};
+  std::vector<float> qkv(130 * 12), dout(130 * 4, 1.0f);
+  for (std::size_t t = 0; t < 130; ++t) {
+    qkv[t * 12] = 2048.0f;
+    qkv[t * 12 + 1] = 1.0f;
+    qkv[t * 12 + 4] = -200.0f;
+    qkv[t * 12 + 5] = t % 2 == 0 ? 0.0f : 2.0f;
+    qkv[t * 12 + 8] = static_cast<float>(t);
+  }
+  const attention_case c(shape, qkv, dout);
+  for (const precision arithmetic : all_precisions) {
+    INFO(describe(c, arithmetic));
+    const attention_result result = run_flash(c, arithmetic, context);
+    check_close("out", result.out, c.out, {1e-3 * largest_of(c.out), 0});
+    check_close("lse", result.lse, c.lse, {0, 2e-7});
+    // A unit in the last place of such an lse is 1/64, and so is the error of a probability.
+    check_close("dqkv", result.dqkv, c.dqkv, {0.1 * largest_of(c.dqkv), 0});
+  }
+}
+
+TEST_CASE("flash attention passes over scores that are -infinity", "[attention]") {
+  LLMC_REQUIRE_GPU();
+  matmul_context context;
+  // The first 70 keys, more than a whole tile, have no weight at all: the others share it equally.
+  constexpr std::size_t T = 200, hidden = 70;
+  const attention_shape shape{1, T, 1, 4};
+  std::vector<float> qkv(T * 12, 1.0f);
+  for (std::size_t t = 0; t < hidden; ++t) {
+    for (std::size_t d = 4; d < 8; ++d) qkv[t * 12 + d] = -std::numeric_limits<float>::infinity();
+  }
+  for (std::size_t t = 0; t < T; ++t) qkv[t * 12 + 8] = static_cast<float>(t);
+  // tf32x3 splits an infinity into infinity - infinity.
+  for (const precision arithmetic : {precision::ieee, precision::tf32}) {
+    INFO(to_string(arithmetic));
+    const buffer<float> inp(qkv);
+    output out(T * 4), lse(T);
+    run({&out, &lse}, [&](cudaStream_t s) {
+      llmc::attention_forward<forward_variant::flash>(out, lse, nullptr, inp, shape, arithmetic,
+                                                      context, s);
+    });
+    const std::vector<float> mean = out.values(), log_sum = lse.values();
+    for (std::size_t t = 0; t < T; ++t) {
+      if (t < hidden) {
+        CHECK(std::isnan(mean[t * 4]));
+        CHECK(log_sum[t] == -std::numeric_limits<float>::infinity());
+      } else {
+        const double expected = static_cast<double>(hidden + t) / 2;
+        CHECK(std::fabs(mean[t * 4] - expected) <= 1e-3 * expected);
+        CHECK(std::isfinite(log_sum[t]));
+      }
+    }
+  }
+}
+
+TEST_CASE("what is not finite reaches no earlier tile of flash attention", "[attention]") {
+  LLMC_REQUIRE_GPU();
+  matmul_context context;
+  constexpr std::size_t spoilt = 200, tile = 192;  // the last multiple of 64
+  const attention_case clean({1, 257, 2, 64});
+  const auto out_until = [](const attention_result& r, std::size_t position) {
+    return std::vector<float>(r.out.begin(),
+                              r.out.begin() + static_cast<std::ptrdiff_t>(position * 128));
+  };
+  for (const precision arithmetic : all_precisions) {
+    INFO(to_string(arithmetic));
+    const attention_result expected = run_flash(clean, arithmetic, context);
+    for (const int which : {1, 2}) {  // a key, then a value
+      attention_case c = clean;
+      for (std::size_t i = 0; i < 128; ++i) {
+        c.qkv[(spoilt * 3 + static_cast<std::size_t>(which)) * 128 + i] =
+            std::numeric_limits<float>::quiet_NaN();
+      }
+      const attention_result result = run_flash(c, arithmetic, context);
+      const std::size_t kept = which == 1 ? spoilt : tile;
+      CHECK(out_until(result, kept) == out_until(expected, kept));
+      CHECK(std::isnan(result.out[spoilt * 128]));
+    }
+  }
+}
+
+TEST_CASE("flash attention gives the same bits a hundred times", "[attention]") {
+  LLMC_REQUIRE_GPU();
+  matmul_context context;
+  const attention_case c({2, 300, 3, 64});
+  const stream s;
+  const buffer<float> qkv(c.qkv), dout(c.dout);
+  const buffer<unsigned char> workspace(
+      static_cast<std::int64_t>(llmc::attention_backward_workspace_bytes(c.shape)));
+  for (const precision arithmetic : all_precisions) {
+    INFO(to_string(arithmetic));
+    output out(static_cast<std::int64_t>(c.out.size())), lse(2 * 3 * 300),
+        dqkv(static_cast<std::int64_t>(c.dqkv.size()));
+    std::vector<std::vector<float>> first;
+    int different = 0;
+    for (int repeat = 0; repeat < 100; ++repeat) {
+      for (output* o : {&out, &lse, &dqkv}) o->reset();
+      check_cuda(cudaDeviceSynchronize());
+      llmc::attention_forward<forward_variant::flash>(out, lse, nullptr, qkv, c.shape, arithmetic,
+                                                      context, s);
+      llmc::attention_backward<backward_variant::flash>(dqkv, workspace.get(), dout, qkv, out, lse,
+                                                        c.shape, arithmetic, context, s);
+      s.synchronize();
+      const auto bits = snapshot({&out, &lse, &dqkv});
+      if (repeat == 0) first = bits;
+      different += same_bits(first, bits) ? 0 : 1;
+    }
+    CHECK(different == 0);
+  }
+}
+
+TEST_CASE("the variants of attention agree", "[attention]") {
+  LLMC_REQUIRE_GPU();
+  matmul_context context;
+  for (const std::int64_t HS : {33, 64, 128}) {
+    const attention_case c({2, 129, 3, HS});
+    const attention_result materialised =
+        run_attention<forward_variant::materialised, backward_variant::materialised>(
+            c, precision::ieee, context);
+    for (const precision arithmetic : all_precisions) {
+      INFO(describe(c, arithmetic));
+      const attention_result flash = run_flash(c, arithmetic, context);
+      const attention_result automatic =
+          run_attention<forward_variant::automatic, backward_variant::automatic>(c, arithmetic,
+                                                                                 context);
+      const double allowed = 2 * allowed_error(arithmetic);
+      check_error("out", flash.out, widen(materialised.out), allowed);
+      check_error("dqkv", flash.dqkv, widen(materialised.dqkv), allowed);
+      CHECK(same_bits({automatic.out, automatic.lse, automatic.dqkv},
+                      {flash.out, flash.lse, flash.dqkv}));
+    }
+  }
+}
+
+TEST_CASE("automatic attention takes heads that flash does not", "[attention]") {
+  LLMC_REQUIRE_GPU();
+  matmul_context context;
+  const attention_case c({2, 65, 2, 160});
+  const attention_result result =
+      run_attention<forward_variant::automatic, backward_variant::automatic>(c, precision::ieee,
+                                                                             context);
+  check_error("out", result.out, c.out, allowed_error(precision::ieee));
+  check_error("dqkv", result.dqkv, c.dqkv, allowed_error(precision::ieee));
+
+  const buffer<float> some(64);
+  const stream s;
+  CHECK_THROWS_AS(llmc::attention_forward<forward_variant::flash>(
+                      some, some, nullptr, some, c.shape, precision::ieee, context, s),
+                  llmc::unsupported);
+  CHECK_THROWS_AS(llmc::attention_backward<backward_variant::flash>(
+                      some, some, some, some, some, some, c.shape, precision::ieee, context, s),
+                  llmc::unsupported);
+}
+
+TEST_CASE("flash attention over nothing does nothing", "[attention]") {
+  LLMC_REQUIRE_GPU();
+  matmul_context context;
+  const stream s;
+  llmc::attention_forward(nullptr, nullptr, nullptr, nullptr, {0, 5, 2, 4}, precision::ieee,
+                          context, s);
+  llmc::attention_backward(nullptr, nullptr, nullptr, nullptr, nullptr, nullptr, {3, 0, 2, 4},
+                           precision::ieee, context, s);
+  s.synchronize();
+  CHECK(cudaGetLastError() == cudaSuccess);
+}
+
+TEST_CASE("flash attention names an array that is missing", "[attention]") {
+  LLMC_REQUIRE_GPU();
+  matmul_context context;
+  const buffer<float> some(64);
+  const stream s;
+  CHECK_THROWS_WITH(llmc::attention_forward(some, some, nullptr, nullptr, {1, 2, 1, 4},
+                                            precision::ieee, context, s),
+                    "llmc::attention_forward: qkv must not be null");
+  CHECK_THROWS_WITH(llmc::attention_backward(some, nullptr, some, some, some, some, {1, 2, 1, 4},
+                                             precision::ieee, context, s),
+                    "llmc::attention_backward: workspace must not be null");
+}
+
+TEST_CASE("flash attention takes more than 2^31 elements", "[attention][large]") {
+  LLMC_REQUIRE_GPU();
+  const attention_shape shape{920, 1024, 12, 64};
+  const attention_shape one{1, 1024, 12, 64};
+  const std::size_t vectors = std::size_t{1024} * 12 * 64;  // of one batch entry
+  const std::size_t floats = 920 * (8 * vectors + 2 * 1024 * 12);
+  std::size_t free_bytes = 0, total_bytes = 0;
+  check_cuda(cudaMemGetInfo(&free_bytes, &total_bytes));
+  if (free_bytes < 4 * floats + (std::size_t{2} << 30)) LLMC_SKIP("needs 26 GB of GPU memory");
+
+  float* memory = nullptr;
+  check_cuda(cudaMalloc(&memory, 4 * floats));
+  const std::unique_ptr<float, cudaError_t (*)(void*)> owner(memory, cudaFree);
+  check_cuda(cudaMemset(memory, 0, 4 * floats));
+  float* const qkv = memory;
+  float* const dqkv = qkv + 920 * 3 * vectors;
+  float* const out = dqkv + 920 * 3 * vectors;
+  float* const dout = out + 920 * vectors;
+  float* const lse = dout + 920 * vectors;
+  float* const workspace = lse + 920 * 1024 * 12;
+
+  // The last batch entry must come out as it does alone.
+  const buffer<float> one_qkv(random_normal(static_cast<std::int64_t>(3 * vectors), 1)),
+      one_dout(random_normal(static_cast<std::int64_t>(vectors), 2)),
+      one_out(static_cast<std::int64_t>(vectors)), one_lse(1024 * 12),
+      one_dqkv(static_cast<std::int64_t>(3 * vectors)), one_workspace(1024 * 12);
+  check_cuda(
+      cudaMemcpy(qkv + 919 * 3 * vectors, one_qkv.get(), 12 * vectors, cudaMemcpyDeviceToDevice));
+  check_cuda(
+      cudaMemcpy(dout + 919 * vectors, one_dout.get(), 4 * vectors, cudaMemcpyDeviceToDevice));
+  check_cuda(cudaDeviceSynchronize());
+  const stream s;
+  matmul_context context;
+  for (const precision arithmetic : {precision::ieee, precision::tf32}) {
+    INFO(to_string(arithmetic));
+    llmc::attention_forward(out, lse, nullptr, qkv, shape, arithmetic, context, s);
+    llmc::attention_backward(dqkv, workspace, dout, qkv, out, lse, shape, arithmetic, context, s);
+    llmc::attention_forward(one_out, one_lse, nullptr, one_qkv, one, arithmetic, context, s);
+    llmc::attention_backward(one_dqkv, one_workspace, one_dout, one_qkv, one_out, one_lse, one,
+                             arithmetic, context, s);
+    s.synchronize();
+    std::vector<float> last_out(vectors), last_dqkv(3 * vectors);
+    check_cuda(
+        cudaMemcpy(last_out.data(), out + 919 * vectors, 4 * vectors, cudaMemcpyDeviceToHost));
+    check_cuda(cudaMemcpy(last_dqkv.data(), dqkv + 919 * 3 * vectors, 12 * vectors,
+                          cudaMemcpyDeviceToHost));
+    CHECK(same_bits({last_out, last_dqkv}, {one_out.values(), one_dqkv.values()}));
+  }
+}
