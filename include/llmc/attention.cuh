@@ -36,12 +36,10 @@ enum class attention_forward_variant {
   materialised,
   /// One kernel that streams keys and values past queries and never stores a score. `tf32` and
   /// `tf32x3` run on tensor cores (sm_80 on, in code compiled for sm_80 or later; elsewhere they
-  /// are
-  /// done as `ieee`), `ieee` in FP32 multiply-adds. Head sizes up to 128: 64, 80, 96 and 128 with
-  /// 16-byte aligned arrays are fastest, others are padded on the chip. A masked key takes part
-  /// with
-  /// weight 0 in the tile that it shares with a query, so an infinity or NaN in its value spoils up
-  /// to 63 earlier positions, those from the last multiple of 64 on.
+  /// are done as `ieee`), `ieee` in FP32 multiply-adds. Head sizes up to 128: 64, 80, 96 and 128
+  /// with 16-byte aligned arrays are fastest, others are padded on the chip. A masked key takes
+  /// part with weight 0 in the tile that it shares with a query, so an infinity or NaN in its value
+  /// spoils up to 63 earlier positions, those from the last multiple of 64 on.
   flash
 };
 
@@ -58,8 +56,8 @@ constexpr const char* to_string(attention_forward_variant variant) {
   return "unknown";
 }
 
-/// Threads a block, as tuned on an H100. `flash` takes no other; for `automatic` it is that of the
-/// shapes which `flash` does not take.
+/// Threads a block. The tiles of `flash` are made for 128 and take no other; for `automatic` it is
+/// that of the shapes which `flash` does not take.
 template <attention_forward_variant Variant>
 inline constexpr int attention_forward_block_size =
     Variant == attention_forward_variant::flash ? 128 : 256;
@@ -84,10 +82,8 @@ std::size_t attention_forward_workspace_bytes(attention_shape shape) {
 ///
 /// @param[out]    out       (B, T, NH, HS), overwritten; must not alias an input
 /// @param[out]    lse       (B, NH, T), overwritten: what backward needs
-/// @param[out]    workspace attention_forward_workspace_bytes<Variant>(shape) bytes, 16-byte
-/// aligned
-///                          as cudaMalloc gives it; its contents are lost; may be null where that
-///                          is 0
+/// @param[out]    workspace attention_forward_workspace_bytes<Variant>(shape) bytes, aligned to
+///                          16; its contents are lost; may be null where that is 0
 /// @param[in]     qkv       (B, T, 3, NH, HS): queries, keys and values of each position
 /// @param         arithmetic ieee, tf32 or tf32x3; where the card has no TF32 all three are ieee
 /// @param[in,out] context   of the current device; where `materialised` runs, its workspace is used
@@ -140,10 +136,9 @@ enum class attention_backward_variant {
   /// five batched products by cuBLASLt. `tf32x3` is done in IEEE FP32.
   materialised,
   /// Two kernels that store no score: one sums dq for queries over the keys, the other dk and dv
-  /// for
-  /// keys over the queries, each gradient in one fixed order. Precisions, head sizes and what an
-  /// infinity or NaN of a masked position reaches are as in attention_forward's `flash`; take both
-  /// directions in the same precision, whose scores then agree to the last bits.
+  /// for keys over the queries, each gradient in one fixed order. Precisions, head sizes and what
+  /// an infinity or NaN of a masked position reaches are as in attention_forward's `flash`; take
+  /// both directions in the same precision, whose scores then agree to the last bits.
   flash
 };
 
@@ -160,8 +155,8 @@ constexpr const char* to_string(attention_backward_variant variant) {
   return "unknown";
 }
 
-/// Threads a block, as tuned on an H100. `flash` takes no other; for `automatic` it is that of the
-/// shapes which `flash` does not take.
+/// Threads a block. The tiles of `flash` are made for 128 and take no other; for `automatic` it is
+/// that of the shapes which `flash` does not take.
 template <attention_backward_variant Variant>
 inline constexpr int attention_backward_block_size =
     Variant == attention_backward_variant::flash ? 128 : 256;
@@ -192,8 +187,8 @@ std::size_t attention_backward_workspace_bytes(attention_shape shape) {
 ///     dv[j] = sum_t p[t][j] dout[t]
 ///
 /// @param[out]    dqkv      (B, T, 3, NH, HS), overwritten; must not alias an input
-/// @param[out]    workspace attention_backward_workspace_bytes<Variant>(shape) bytes, 16-byte
-///                          aligned as cudaMalloc gives it; its contents are lost
+/// @param[out]    workspace attention_backward_workspace_bytes<Variant>(shape) bytes, aligned to
+///                          16; its contents are lost
 /// @param[in]     dout      (B, T, NH, HS)
 /// @param[in]     qkv       (B, T, 3, NH, HS), the input of the forward pass
 /// @param[in]     out       (B, T, NH, HS), from the forward pass

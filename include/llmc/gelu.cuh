@@ -28,8 +28,7 @@ enum class gelu_forward_variant {
   /// The best for this device and shape.
   automatic,
   /// A thread reads 4 numbers, or 1 where the alignment does not allow 4, and writes as many.
-  /// Memory
-  /// bound, so it wins everywhere.
+  /// Memory bound, so it wins everywhere.
   pack_per_thread
 };
 
@@ -113,8 +112,7 @@ enum class gelu_backward_variant {
   /// The best for this device and shape.
   automatic,
   /// A thread reads 4 numbers of each input, or 1 where the alignment does not allow 4, and writes
-  /// as
-  /// many. Memory bound, so it wins everywhere.
+  /// as many. Memory bound, so it wins everywhere.
   pack_per_thread
 };
 

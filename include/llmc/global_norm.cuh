@@ -26,8 +26,7 @@ enum class global_norm_variant {
   /// The best for this device and shape.
   automatic,
   /// Up to 1024 blocks sum squares in double, then one block adds their sums. Without atomics, so
-  /// the
-  /// bits repeat. Memory bound; a few thousand gradients do not fill the GPU, but take no time
+  /// the bits repeat. Memory bound; a few thousand gradients do not fill the GPU, but take no time
   /// either.
   two_stage
 };

@@ -151,7 +151,7 @@ constexpr const char* to_string(matmul_backward_variant variant) {
   return "unknown";
 }
 
-/// Threads a block of the bias gradient, as tuned on an H100.
+/// Threads a block of the bias gradient; not yet measured.
 template <matmul_backward_variant Variant>
 inline constexpr int matmul_backward_block_size = 256;
 
@@ -226,14 +226,13 @@ inline std::size_t matmul_backward_workspace_bytes(matmul_shape shape) {
 /// @param[in,out] dweight   (OC, C), overwritten or added to as `mode` says; null: not computed
 /// @param[in,out] dbias     (OC), likewise
 /// @param[out]    workspace matmul_backward_workspace_bytes(shape) bytes, its contents are lost;
-/// may
-///                          be null where dbias is
+///                          may be null where dbias is
 /// @param[in]     dout      (rows, OC)
 /// @param[in]     inp       (rows, C); may be null where dweight is
 /// @param[in]     weight    (OC, C); may be null where dinp is
 /// @param         arithmetic of dinp and dweight; dbias is always a sum in IEEE FP32
-/// @param[in,out] context   of the current device; its workspace is used until the stream gets
-/// there
+/// @param[in,out] context   of the current device; its workspace is used until the stream
+///                          gets there
 ///
 /// No output may alias an input. Sums over no rows are 0. Any alignment. Deterministic. Throws
 /// invalid_argument for rows < 0, C < 0, OC < 1, a null array that is needed or a context of

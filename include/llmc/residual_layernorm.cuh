@@ -29,8 +29,7 @@ enum class residual_layernorm_forward_variant {
   automatic,
   /// A warp owns a row. It reads both inputs once and writes their sum; the squared deviations and
   /// the result are taken from that sum, which is then in the cache. Wins from a few hundred rows
-  /// on;
-  /// with fewer, most of the GPU idles.
+  /// on; with fewer, most of the GPU idles.
   warp_per_row
 };
 
@@ -194,8 +193,7 @@ inline std::size_t residual_layernorm_backward_workspace_bytes(row_shape shape) 
 /// dweight and dbias are those of layernorm_backward.
 ///
 /// @param[out]    dinp      (rows, C), the gradient of inp1 and of inp2; overwritten whatever
-/// `mode`
-///                          says; may alias `dresidual` or `dout`
+///                          `mode` says; may alias `dresidual` or `dout`
 /// @param[in,out] dweight   (C), overwritten or added to as `mode` says; 0 for no rows
 /// @param[in,out] dbias     (C), likewise
 /// @param[out]    workspace residual_layernorm_backward_workspace_bytes(shape) bytes; its contents

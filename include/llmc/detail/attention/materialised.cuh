@@ -23,8 +23,7 @@
 LLMC_NAMESPACE_BEGIN
 namespace detail {
 
-/// Queries in a run. Fewer save more of the masked half, more make larger products: on an H100, 256
-/// is the best of 128, 256, 512 and 1024 for GPT-2's shapes.
+/// Queries in a run: fewer save more of the masked half, more make larger products. Not yet tuned.
 inline constexpr std::int64_t attention_run_length = 256;
 
 /// Rows of scores are padded to 16 bytes.
