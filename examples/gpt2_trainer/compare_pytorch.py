@@ -73,7 +73,7 @@ def main():
     parser.add_argument("-b", "--batch", type=int, default=4)
     parser.add_argument("-t", "--sequence", type=int, default=1024)
     parser.add_argument("--steps", type=int, default=30, help="steps that are timed")
-    parser.add_argument("--precision", nargs="+", default=["ieee", "tf32"], choices=PRECISIONS)
+    parser.add_argument("--precision", nargs="+", default=["ieee", "tf32", "tf32x3"], choices=PRECISIONS)
     parser.add_argument("--compile", action="store_true", help="time torch.compile, too")
     options = parser.parse_args()
 

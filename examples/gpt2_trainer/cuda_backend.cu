@@ -61,6 +61,11 @@ peak_rates peak_of(int device, precision arithmetic) {
               hertz_per_kilohertz * attribute(cudaDevAttrGlobalMemoryBusWidth, device) / 8};
 }
 
+/// Attention has no use for `ieee`: tf32x3 is at least as exact there and about twice as fast.
+precision in_attention(precision arithmetic) {
+  return arithmetic == precision::ieee ? precision::tf32x3 : arithmetic;
+}
+
 /// A stream that does not wait for the default one.
 class stream {
  public:
@@ -85,7 +90,9 @@ class cuda_backend final : public backend<float> {
   std::string description() const override {
     cudaDeviceProp properties;
     check("cudaGetDeviceProperties", cudaGetDeviceProperties(&properties, device_));
-    return std::string(properties.name) + ", precision " + to_string(arithmetic_);
+    const precision attention = in_attention(arithmetic_);
+    return std::string(properties.name) + ", precision " + to_string(arithmetic_) +
+           (attention == arithmetic_ ? "" : std::string(", in attention ") + to_string(attention));
   }
   peak_rates peak() const override { return peak_of(device_, arithmetic_); }
 
@@ -166,12 +173,13 @@ class cuda_backend final : public backend<float> {
 
   void attention_forward(float* out, float* lse, const float* qkv,
                          llmc::attention_shape shape) override {
-    llmc::attention_forward(out, lse, workspace_, qkv, shape, arithmetic_, context_, stream_);
+    llmc::attention_forward(out, lse, workspace_, qkv, shape, in_attention(arithmetic_), context_,
+                            stream_);
   }
   void attention_backward(float* dqkv, const float* dout, const float* qkv, const float* out,
                           const float* lse, llmc::attention_shape shape) override {
-    llmc::attention_backward(dqkv, workspace_, dout, qkv, out, lse, shape, arithmetic_, context_,
-                             stream_);
+    llmc::attention_backward(dqkv, workspace_, dout, qkv, out, lse, shape,
+                             in_attention(arithmetic_), context_, stream_);
   }
 
   void gelu_forward(float* out, const float* inp, std::int64_t count) override {

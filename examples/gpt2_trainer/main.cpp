@@ -3,7 +3,10 @@
 #include <csignal>
 #include <cstdio>
 #include <exception>
+#include <filesystem>
+#include <new>
 #include <optional>
+#include <stdexcept>
 #include <utility>
 
 #include "checkpoint.hpp"
@@ -63,6 +66,10 @@ int main(int argc, char** argv) {
     return run(argc, argv);
   } catch (const input_error& error) {
     return complain(error, not_usable);
+  } catch (const std::filesystem::filesystem_error& error) {
+    return complain(error, not_usable);  // all paths are the user's
+  } catch (const std::bad_alloc&) {
+    return complain(std::runtime_error("not enough memory for this model and batch"), failed);
   } catch (const std::exception& error) {
     return complain(error, failed);
   }

@@ -105,12 +105,12 @@ class option_group {
 void add_data_options(CLI::App& app, run_options& o) {
   option_group group(app, "Data");
   group.text("--data", o.data, "PATH|GLOB",
-             "UTF-8 text: a file, or a folder with all below it; tokens are bytes.\n"
-             "Or llm.c's token shards, by pattern: 'fineweb_train_*.bin'\n"
+             "UTF-8 text: a file, or a folder with all below it. Tokens are\n"
+             "bytes. Or llm.c's token shards, by pattern: 'fineweb_train_*.bin'\n"
              "[llmc's own documentation and headers]");
   group.text("--val", o.val, "PATH|GLOB",
-             "validation data, of the same kind [the end of --data if that is text;\n"
-             "none with shards]");
+             "validation data, of the same kind [the end of --data if that\n"
+             "is text; none with shards]");
   group.number("--val-fraction", o.val_fraction, 0, 0.5,
                "part of the text that is kept for validation; 0: none [0.05]");
   group.choice("--order", o.order, "of the sequences within an epoch [shuffled]");
@@ -145,7 +145,8 @@ void add_batch_options(CLI::App& app, run_options& o) {
 
 void add_optimizer_options(CLI::App& app, run_options& o) {
   option_group group(app, "AdamW");
-  group.number("--lr", o.lr, 0, infinity, "peak learning rate [3e-4 * 768 / channels]");
+  group.number("--lr", o.lr, 0, infinity,
+               "peak learning rate [3e-4 for 768 channels, more for fewer]");
   group.number("--min-lr", o.min_lr, 0, infinity, "learning rate at the end [a tenth of --lr]");
   group.integer("--warmup", o.warmup, 0,
                 "steps that rise to the peak [a tenth of --steps, at most 700]");
@@ -162,21 +163,24 @@ void add_report_options(CLI::App& app, run_options& o) {
   group.integer("--val-batches", o.val_batches, 0, "batches of a validation; 0: all [20]");
   group.integer("--sample-every", o.sample_every, 0, "steps between samples [--steps]");
   group.integer("--sample-length", o.sample_length, 1, "tokens of a sample [256]", 1 << 20);
-  group.text("--prompt", o.prompt, "TEXT", "what samples continue, with text as data [a new line]");
-  group.number("--temperature", o.temperature, 0, 1e6, "0: always the most likely token [0.8]");
+  group.text(
+      "--prompt", o.prompt, "TEXT",
+      "what samples continue, with text as data [a new line;\nwith llmc's own text '/// The ']");
+  group.number("--temperature", o.temperature, 0, 1e6, "0: always the most likely token [0.7]");
   group.integer("--top-k", o.top_k, 0, "only the N most likely tokens; 0: all [40]");
 }
 
 void add_output_options(CLI::App& app, run_options& o) {
   option_group group(app, "Checkpoints and logs");
   group.text("--out", o.out, "FOLDER",
-             "where checkpoints go [llmc-run; llmc-run-2 and so on if it is used]");
+             "where checkpoints go [llmc-run, or llmc-run-2 ... if that is used]");
   group.integer("--checkpoint-every", o.checkpoint_every, 0,
                 "steps between checkpoints, and at the end; 0: never [--steps]");
   group
       .text("--resume", o.resume, "[PATH]",
-            "go on from a folder's latest checkpoint or from a state file, with the\n"
-            "options of that run where no others are given [the latest llmc-run]")
+            "go on from a folder's latest checkpoint or from a state file,\n"
+            "with the options of that run where no others are given [the\n"
+            "latest llmc-run]")
       ->expected(0, 1);
   group.text("--log", o.log, "FILE", "also write each line of the report as JSON");
 }
@@ -185,8 +189,8 @@ void add_machine_options(CLI::App& app, run_options& o) {
   option_group group(app, "Machine");
   group.choice("--backend", o.backend, "[auto: CUDA where there is a GPU]");
   group.choice("--precision", o.precision,
-               "of matrix products on the GPU; tf32x3 is as\n"
-               "exact as ieee [ieee]");
+               "of matrix products and attention on the GPU; tf32x3 is as\n"
+               "exact as ieee, which uses it in attention [tf32x3]");
 }
 
 /// A checkpoint has its own extents.

@@ -60,7 +60,7 @@ struct run_options {
   std::optional<std::int64_t> sample_every;
   std::int64_t sample_length = 256;
   std::string prompt;
-  double temperature = 0.8;
+  double temperature = 0.7;
   std::int64_t top_k = 40;
 
   std::string out;  ///< empty: llmc-run, or the first of llmc-run-2, ... that is free
@@ -68,7 +68,7 @@ struct run_options {
   std::string log;
 
   backend_choice backend = backend_choice::automatic;
-  llmc::precision precision = llmc::precision::ieee;
+  llmc::precision precision = llmc::precision::tf32x3;
 
   /// --resume: where to go on; empty with `resumed` set: the latest default folder.
   bool resumed = false;

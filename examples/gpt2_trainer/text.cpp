@@ -38,6 +38,19 @@ bool is_control(std::string_view text) {
   return (first < ' ' && first != '\n' && first != '\t') || first == 0x7F;
 }
 
+/// The text with at most eight spaces in a row. A small model that sees nothing but spaces, as
+/// between a line of code and a far continuation sign, goes on with spaces without end.
+std::string without_gaps(std::string_view text) {
+  constexpr std::size_t most = 8;
+  std::string result;
+  std::size_t spaces = 0;
+  for (const char byte : text) {
+    spaces = byte == ' ' ? spaces + 1 : 0;
+    if (spaces <= most) result += byte;
+  }
+  return result;
+}
+
 void append(text_corpus& corpus, std::string_view document) {
   corpus.text += document_separator;
   corpus.text += document;
@@ -118,7 +131,9 @@ text_corpus read_text(const std::vector<fs::path>& paths) {
 
 text_corpus embedded_text() {
   text_corpus corpus;
-  for (const std::string_view document : embedded_documents()) append(corpus, document);
+  for (const std::string_view document : embedded_documents()) {
+    append(corpus, without_gaps(document));
+  }
   return corpus;
 }
 

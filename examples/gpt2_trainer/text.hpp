@@ -30,7 +30,7 @@ struct text_corpus {
 /// names that begin with a dot are skipped. The order within a folder is that of the names' bytes.
 text_corpus read_text(const std::vector<std::filesystem::path>& paths);
 
-/// llmc's own documentation and headers, which the program carries with it.
+/// llmc's own documentation and headers, which the program carries with it, without wide gaps.
 text_corpus embedded_text();
 
 /// Text for the terminal: what is not UTF-8 or could steer the terminal becomes U+FFFD, a separator

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <numeric>
+#include <system_error>
 #include <utility>
 
 #include "config.hpp"
@@ -146,7 +147,8 @@ std::unique_ptr<token_source> make_shard_source(const std::vector<fs::path>& pat
 }
 
 std::vector<fs::path> matching_paths(const std::string& pattern) {
-  if (fs::exists(pattern)) return {pattern};
+  std::error_code not_a_name;  // a pattern may be longer than a name can be
+  if (fs::exists(pattern, not_a_name)) return {pattern};
   glob_t found{};
   const int status = ::glob(pattern.c_str(), 0, nullptr, &found);
   std::vector<fs::path> paths(found.gl_pathv, found.gl_pathv + (status == 0 ? found.gl_pathc : 0));

@@ -192,9 +192,8 @@ class run {
     if (!setup_.data.text) {
       return {setup_.config.vocabulary > gpt2_end_of_text ? gpt2_end_of_text : 0};
     }
-    const std::string prompt = options_.prompt.empty() ? "\n" : options_.prompt;
     std::vector<std::int32_t> tokens;
-    for (const char byte : prompt) tokens.push_back(static_cast<unsigned char>(byte));
+    for (const char byte : options_.prompt) tokens.push_back(static_cast<unsigned char>(byte));
     return tokens;
   }
 

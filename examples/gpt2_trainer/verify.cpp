@@ -216,7 +216,8 @@ int main(int argc, char** argv) {
                  "the state's model [the same name without _debug_state]")
       ->type_name("FILE");
   add_choice(app, "--backend", options.backend, "[auto: CUDA where there is a device]");
-  add_choice(app, "--precision", options.precision, "of matrix products on CUDA [ieee]");
+  add_choice(app, "--precision", options.precision,
+             "of matrix products on CUDA; ieee uses tf32x3 in attention [ieee]");
   app.add_option("--relative", options.relative, "another bound of the relative error")
       ->type_name("X")
       ->check(CLI::NonNegativeNumber);

@@ -92,6 +92,7 @@ TEST_CASE("text: the program carries text with it", "[text]") {
   CHECK(corpus.documents > 10);
   CHECK(corpus.text.size() > 50000);
   CHECK(corpus.text.find("#pragma once") != std::string::npos);
+  CHECK(corpus.text.find(std::string(9, ' ')) == std::string::npos);
 }
 
 TEST_CASE("text: printable text keeps characters and replaces what is none", "[text]") {
