@@ -55,13 +55,15 @@ struct flash_mma_tiles {
 
   static constexpr int forward_inner =
       small_head ? (plain ? 64 : 32) : (plain && Features < 128 ? 32 : 16);
-  using forward = flash_tiles<Arithmetic, Features, 2, forward_inner, 1, 2>;
-  /// Half as many rows a block, for where blocks are too few to fill the GPU evenly.
-  using forward_few = std::conditional_t<!plain && Features == 64,
-                                         flash_tiles<Arithmetic, Features, 1, 32, 1, 3>, forward>;
+  /// Exact heads of 64 leave room for three blocks on an SM if a warp has 16 rows: as fast as two
+  /// with 32 rows where blocks are many, and faster where they are few.
+  static constexpr bool three_blocks = !plain && Features == 64;
+  using forward = flash_tiles<Arithmetic, Features, three_blocks ? 1 : 2, forward_inner, 1,
+                              three_blocks ? 3 : 2>;
 
-  using backward = flash_tiles < Arithmetic, Features, plain &&small_head ? 2 : 1,
-        Features<128 ? 32 : 16, 2, 2>;
+  static constexpr int backward_m_tiles = plain && small_head ? 2 : 1;
+  static constexpr int backward_inner = Features < 128 ? 32 : 16;
+  using backward = flash_tiles<Arithmetic, Features, backward_m_tiles, backward_inner, 2, 2>;
 };
 
 template <int Features>
@@ -176,19 +178,10 @@ class flash_attention {
 
   template <class Tiles>
   bool forward_mma(const flash_forward_arrays& arrays) const {
-    using many = typename Tiles::forward;
-    using few = typename Tiles::forward_few;
-    if (!has_tf32_code<flash_forward_mma_kernel<many>>(function_)) return false;
-    const bool wide = is_16_byte_accessible(shape_.head_size, arrays.out, arrays.qkv);
-    if constexpr (!std::is_same_v<many, few>) {
-      const std::int64_t blocks =
-          shape_.batch * shape_.heads * ceil_div(shape_.sequence, many::rows);
-      if (blocks < 4 * device_attribute(function_, cudaDevAttrMultiProcessorCount)) {
-        launch_heads<few>(flash_forward_mma_kernel<few>, few::shared_bytes, arrays, wide);
-        return true;
-      }
-    }
-    launch_heads<many>(flash_forward_mma_kernel<many>, many::shared_bytes, arrays, wide);
+    using tiles = typename Tiles::forward;
+    if (!has_tf32_code<flash_forward_mma_kernel<tiles>>(function_)) return false;
+    launch_heads<tiles>(flash_forward_mma_kernel<tiles>, tiles::shared_bytes, arrays,
+                        is_16_byte_accessible(shape_.head_size, arrays.out, arrays.qkv));
     return true;
   }
 

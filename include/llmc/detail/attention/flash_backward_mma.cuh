@@ -26,7 +26,8 @@ __device__ __forceinline__ float dot(float4 a, float4 b) {
   return a.x * b.x + a.y * b.y + a.z * b.z + a.w * b.w;
 }
 
-/// Parks the warp's q and dout, and finds and stores delta on the way.
+/// Parks the warp's q and dout, and finds and stores delta on the way. All is read before anything
+/// is stored, so that one wait serves all.
 template <class Tiles>
 __device__ __forceinline__ void prepare_queries(const flash_problem& p,
                                                 const flash_backward_arrays& arrays,
@@ -41,7 +42,8 @@ __device__ __forceinline__ void prepare_queries(const flash_problem& p,
 #pragma unroll
   for (int m = 0; m < Tiles::m_tiles; ++m) {
     const int row = first_row + 16 * m + lane.g;
-    float delta[2] = {0.0f, 0.0f};
+    float(&delta)[2] = statistics.delta[m];
+    delta[0] = delta[1] = 0.0f;
     for_each_parked_step<Tiles>(p, [&](int step, auto load) {
       const float4 upper = load(dout, head.channels, row);
       const float4 lower = load(dout, head.channels, row + 8);
@@ -52,14 +54,20 @@ __device__ __forceinline__ void prepare_queries(const flash_problem& p,
     });
 #pragma unroll
     for (int half = 0; half < 2; ++half) {
-      float d = delta[half];
-      d += __shfl_xor_sync(0xffffffffu, d, 1);
-      d += __shfl_xor_sync(0xffffffffu, d, 2);
       const int r = row + 8 * half;
       const float lse = r < p.positions ? arrays.lse[head.row_sums + r] : 0.0f;
-      statistics.delta[m][half] = d;
       statistics.exponent[m][half] = fmaf(lse, -log2_of_e, rounding_exponent<Tiles::arithmetic>);
-      if (lane.t == 0 && r < p.positions) arrays.delta[head.row_sums + r] = d;
+    }
+  }
+#pragma unroll
+  for (int m = 0; m < Tiles::m_tiles; ++m) {
+#pragma unroll
+    for (int half = 0; half < 2; ++half) {
+      const int row = first_row + 16 * m + 8 * half + lane.g;
+      float& delta = statistics.delta[m][half];
+      delta += __shfl_xor_sync(0xffffffffu, delta, 1);
+      delta += __shfl_xor_sync(0xffffffffu, delta, 2);
+      if (lane.t == 0 && row < p.positions) arrays.delta[head.row_sums + row] = delta;
     }
   }
 }
@@ -70,7 +78,7 @@ __device__ __forceinline__ void flash_backward_queries_block(const flash_problem
                                                              const flash_backward_arrays& arrays) {
   extern __shared__ __align__(128) float shared[];
   const typename Tiles::reader reader;
-  const int warp = static_cast<int>(threadIdx.x) / 32;
+  const int warp = own_warp();
   const int row_blocks = (p.positions + Tiles::rows - 1) / Tiles::rows;
   const flash_block block(p, row_blocks);
   const flash_head head(p, block.head);
@@ -81,9 +89,8 @@ __device__ __forceinline__ void flash_backward_queries_block(const flash_problem
   const int last_row = first_row + Tiles::rows_per_warp - 1;
   const int end = min(block_row + Tiles::rows, p.positions);
 
-  tile_stream<Tiles> keys(k, head.qkv_stride, 0), values(v, head.qkv_stride, 0);
-  keys.load_next(p, shared);
-  values.load_next(p, shared + Tiles::tile_floats);
+  tile_stream<Tiles> tiles({k, head.qkv_stride}, {v, head.qkv_stride}, 0);
+  tiles.load_next(p, 0, shared);
   device::commit_copies();
 
   float* const parked = shared + 2 * Tiles::stage_floats + warp * Tiles::parked_floats;
@@ -102,20 +109,18 @@ __device__ __forceinline__ void flash_backward_queries_block(const flash_problem
     device::wait_for_copies();
     __syncthreads();  // this tile is there for all, and all are done with the one before
     if (first_key + Tiles::inner < end) {
-      float* const next = shared + (stage ^ 1) * Tiles::stage_floats;
-      keys.load_next(p, next);
-      values.load_next(p, next + Tiles::tile_floats);
+      tiles.load_next(p, first_key + Tiles::inner, shared + (stage ^ 1) * Tiles::stage_floats);
       device::commit_copies();
     }
     if (first_key > last_row) continue;  // nothing here that this warp may see
 
     typename Tiles::scores probabilities, dscores;
     device::multiply_rows(probabilities, queries, key_tile, reader);
+    mask_later_keys<Tiles>(probabilities, first_row, first_key);
     for_each_score<Tiles>([&](int m, int n, int i, int, int) {
       float& x = probabilities[m][n][i];
       x = exp2_fast(fmaf(x, scale, statistics.exponent[m][i / 2]));
     });
-    mask_later_keys<Tiles>(probabilities, first_row, first_key, 0.0f);
     device::multiply_rows(dscores, douts, value_tile, reader);
     for_each_score<Tiles>([&](int m, int n, int i, int, int) {
       float& x = dscores[m][n][i];
@@ -129,21 +134,32 @@ __device__ __forceinline__ void flash_backward_queries_block(const flash_problem
 
 /// Streams lse and delta of the queries of each tile into shared memory, beside the tiles.
 template <class Tiles>
-struct statistics_stream {
+class statistics_stream {
+ public:
   static constexpr int floats = 2 * Tiles::inner;  ///< of one stage: lse, then delta
   static_assert(floats <= Tiles::threads, "a thread copies one float");
 
-  static __device__ __forceinline__ void load(const flash_problem& p, const float* lse,
-                                              const float* delta, int first_query, float* memory) {
-    const int i = static_cast<int>(threadIdx.x);
-    if (i >= floats) return;
-    const int query = first_query + i % Tiles::inner;
-    const bool valid = query < p.positions;
-    device::copy_async_1(memory + i, (i < Tiles::inner ? lse : delta) + (valid ? query : 0), valid);
+  __device__ __forceinline__ statistics_stream(const float* lse, const float* delta,
+                                               int first_query)
+      : from_((own() < Tiles::inner ? lse : delta) + first_query + own() % Tiles::inner) {}
+
+  /// Begins to copy those of the next tile, which begins with `first_query`.
+  __device__ __forceinline__ void load_next(const flash_problem& p, int first_query,
+                                            float* memory) {
+    if (own() < floats) {
+      device::copy_async_1(memory + own(), from_, first_query + own() % Tiles::inner < p.positions);
+    }
+    from_ += Tiles::inner;
   }
+
+ private:
+  static __device__ __forceinline__ int own() { return static_cast<int>(threadIdx.x); }
+
+  const float* from_;
 };
 
-/// Where rows are keys and columns queries: sets what belongs to earlier queries, or to none, to 0.
+/// Where rows are keys and columns queries: sets what belongs to earlier queries, or to none, to
+/// -infinity.
 template <class Tiles>
 __device__ __forceinline__ void mask_earlier_queries(const flash_problem& p,
                                                      typename Tiles::scores& x, int first_key,
@@ -152,7 +168,7 @@ __device__ __forceinline__ void mask_earlier_queries(const flash_problem& p,
   if (first_query >= last_key && first_query + Tiles::inner <= p.positions) return;
   for_each_score<Tiles>([&](int m, int n, int i, int row, int column) {
     const int query = first_query + column;
-    if (query < first_key + row || query >= p.positions) x[m][n][i] = 0.0f;
+    if (query < first_key + row || query >= p.positions) x[m][n][i] = device::minus_infinity();
   });
 }
 
@@ -162,31 +178,29 @@ template <class Tiles>
 __device__ __forceinline__ void flash_backward_keys_block(const flash_problem& p,
                                                           const flash_backward_arrays& arrays) {
   extern __shared__ __align__(128) float shared[];
-  using statistics = statistics_stream<Tiles>;
+  constexpr int statistics_floats = statistics_stream<Tiles>::floats;
   const typename Tiles::reader reader;
   const device::mma_lane lane;
-  const int warp = static_cast<int>(threadIdx.x) / 32;
+  const int warp = own_warp();
   const int row_blocks = (p.positions + Tiles::rows - 1) / Tiles::rows;
   const flash_block block(p, row_blocks);
   const flash_head head(p, block.head);
   const float* const q = arrays.qkv + head.qkv;
   const float* const k = q + head.channels;
   const float* const v = k + head.channels;
-  const float* const lse = arrays.lse + head.row_sums;
-  const float* const delta = arrays.delta + head.row_sums;
   const int block_row = block.row_block * Tiles::rows;
   const int first_row = block_row + warp * Tiles::rows_per_warp;
 
   static_assert(Tiles::rows % Tiles::inner == 0, "a block begins at the beginning of a tile");
-  tile_stream<Tiles> queries(q, head.qkv_stride, block_row);
-  tile_stream<Tiles> douts(arrays.dout + head.out, head.channels, block_row);
+  tile_stream<Tiles> tiles({q, head.qkv_stride}, {arrays.dout + head.out, head.channels},
+                           block_row);
+  statistics_stream<Tiles> statistics(arrays.lse + head.row_sums, arrays.delta + head.row_sums,
+                                      block_row);
   float* const all_statistics =
       shared + 2 * Tiles::stage_floats + Tiles::warps * Tiles::parked_floats;
   const auto load_next = [&](int first_query, int stage) {
-    float* const tiles = shared + stage * Tiles::stage_floats;
-    queries.load_next(p, tiles);
-    douts.load_next(p, tiles + Tiles::tile_floats);
-    statistics::load(p, lse, delta, first_query, all_statistics + stage * statistics::floats);
+    tiles.load_next(p, first_query, shared + stage * Tiles::stage_floats);
+    statistics.load_next(p, first_query, all_statistics + stage * statistics_floats);
     device::commit_copies();
   };
   load_next(block_row, 0);
@@ -212,7 +226,7 @@ __device__ __forceinline__ void flash_backward_keys_block(const flash_problem& p
        first_query += Tiles::inner, stage ^= 1) {
     const float* const query_tile = shared + stage * Tiles::stage_floats;
     const float* const dout_tile = query_tile + Tiles::tile_floats;
-    const float* const lse_tile = all_statistics + stage * statistics::floats;
+    const float* const lse_tile = all_statistics + stage * statistics_floats;
     const float* const delta_tile = lse_tile + Tiles::inner;
     device::wait_for_copies();
     __syncthreads();  // this tile is there for all, and all are done with the one before
@@ -223,6 +237,7 @@ __device__ __forceinline__ void flash_backward_keys_block(const flash_problem& p
 
     typename Tiles::scores probabilities, dscores;
     device::multiply_rows(probabilities, keys, query_tile, reader);
+    mask_earlier_queries<Tiles>(p, probabilities, first_row, first_query);
 #pragma unroll
     for (int n = 0; n < Tiles::n_tiles; ++n) {
       const float2 own = *reinterpret_cast<const float2*>(lse_tile + 8 * n + 2 * lane.t);
@@ -237,7 +252,6 @@ __device__ __forceinline__ void flash_backward_keys_block(const flash_problem& p
         }
       }
     }
-    mask_earlier_queries<Tiles>(p, probabilities, first_row, first_query);
     device::multiply_rows(dscores, values, dout_tile, reader);
 #pragma unroll
     for (int n = 0; n < Tiles::n_tiles; ++n) {

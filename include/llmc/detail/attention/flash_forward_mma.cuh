@@ -90,7 +90,7 @@ __device__ __forceinline__ void flash_forward_block(const flash_problem& p,
                                                     const flash_forward_arrays& arrays) {
   extern __shared__ __align__(128) float shared[];
   const typename Tiles::reader reader;
-  const int warp = static_cast<int>(threadIdx.x) / 32;
+  const int warp = own_warp();
   const int row_blocks = (p.positions + Tiles::rows - 1) / Tiles::rows;
   const flash_block block(p, row_blocks);
   const flash_head head(p, block.head);
@@ -102,9 +102,8 @@ __device__ __forceinline__ void flash_forward_block(const flash_problem& p,
   const int last_row = first_row + Tiles::rows_per_warp - 1;
   const int end = min(block_row + Tiles::rows, p.positions);
 
-  tile_stream<Tiles> keys(k, head.qkv_stride, 0), values(v, head.qkv_stride, 0);
-  keys.load_next(p, shared);
-  values.load_next(p, shared + Tiles::tile_floats);
+  tile_stream<Tiles> tiles({k, head.qkv_stride}, {v, head.qkv_stride}, 0);
+  tiles.load_next(p, 0, shared);
   device::commit_copies();
 
   typename Tiles::parked queries(shared + 2 * Tiles::stage_floats + warp * Tiles::parked_floats);
@@ -128,16 +127,14 @@ __device__ __forceinline__ void flash_forward_block(const flash_problem& p,
     device::wait_for_copies();
     __syncthreads();  // this tile is there for all, and all are done with the one before
     if (first_key + Tiles::inner < end) {
-      float* const next = shared + (stage ^ 1) * Tiles::stage_floats;
-      keys.load_next(p, next);
-      values.load_next(p, next + Tiles::tile_floats);
+      tiles.load_next(p, first_key + Tiles::inner, shared + (stage ^ 1) * Tiles::stage_floats);
       device::commit_copies();
     }
     if (first_key > last_row) continue;  // nothing here that this warp may see
 
     typename Tiles::scores scores;
     device::multiply_rows(scores, queries, key_tile, reader);
-    mask_later_keys<Tiles>(scores, first_row, first_key, device::minus_infinity());
+    mask_later_keys<Tiles>(scores, first_row, first_key);
     float factor[Tiles::m_tiles][2];
     softmax.take(scores, scale, factor);
     device::multiply_columns<Tiles::arithmetic>(sums, scores, value_tile, reader,

@@ -13,6 +13,7 @@
 #include <llmc/detail/namespace.hpp>
 #include <llmc/device/copy_async.cuh>
 #include <llmc/device/mma_tile.cuh>
+#include <llmc/device/reduce.cuh>
 #include <llmc/types.hpp>
 
 LLMC_NAMESPACE_BEGIN
@@ -53,8 +54,21 @@ template <precision Arithmetic>
 inline constexpr float rounding_exponent =
     Arithmetic == precision::tf32 ? device::log2_tf32_rounding : 0.0f;
 
-/// Streams consecutive tiles of a matrix of vectors into shared memory, with all threads of the
-/// block. Rows past the sequence and features past the head size are filled with zeros.
+/// The number of this thread's warp. It comes from one lane, so that the compiler knows it to be
+/// the same for all 32: what follows from it needs no registers of theirs, and branches no
+/// convergence.
+__device__ __forceinline__ int own_warp() {
+  return __shfl_sync(0xffffffffu, static_cast<int>(threadIdx.x) / 32, 0);
+}
+
+/// A matrix of vectors: its position 0, and the floats from one position to the next.
+struct vectors {
+  const float* first;
+  int stride;
+};
+
+/// Streams consecutive tiles of two matrices into shared memory, one tile behind the other, with
+/// all threads of the block. Rows past the sequence and features past the head size become zeros.
 template <class Tiles>
 class tile_stream {
   using tile = device::mma_tile<Tiles::features>;
@@ -63,28 +77,33 @@ class tile_stream {
   static constexpr int chunks = Tiles::features / 4;
 
  public:
-  /// `matrix` is position 0, `stride` the floats between positions.
-  __device__ __forceinline__ tile_stream(const float* matrix, int stride, int first_row)
-      : matrix_(matrix), stride_(stride), first_row_(first_row) {}
+  __device__ __forceinline__ tile_stream(vectors a, vectors b, int first_row)
+      : stride_{a.stride, b.stride},
+        from_{own_place(a, first_row), own_place(b, first_row)},
+        to_(tile::offset(own_row(), own_chunk())) {}
 
-  /// Begins to copy the next tile.
-  __device__ __forceinline__ void load_next(const flash_problem& p, float* memory) {
-    if (p.access == row_access::whole && first_row_ + Tiles::inner <= p.positions) {
+  /// Begins to copy the next tiles, whose first row is `first_row`.
+  __device__ __forceinline__ void load_next(const flash_problem& p, int first_row, float* memory) {
+    const auto is_inside = [&](int row, int feature) {
+      return first_row + row < p.positions && feature < p.head_size;
+    };
+    if (p.access == row_access::whole && first_row + Tiles::inner <= p.positions) {
       for_each_chunk(
           memory, [](float* to, const float* from, int, int) { device::copy_async_4(to, from); });
     } else if (p.access != row_access::narrow) {
       for_each_chunk(memory, [&](float* to, const float* from, int row, int feature) {
-        device::copy_async_4(to, from, row < p.positions && feature < p.head_size);
+        device::copy_async_4(to, from, is_inside(row, feature));
       });
     } else {
       for_each_chunk(memory, [&](float* to, const float* from, int row, int feature) {
-#pragma unroll
+#pragma unroll 1
         for (int i = 0; i < 4; ++i) {
-          device::copy_async_1(to + i, from + i, row < p.positions && feature + i < p.head_size);
+          device::copy_async_1(to + i, from + i, is_inside(row, feature + i));
         }
       });
     }
-    first_row_ += Tiles::inner;
+#pragma unroll
+    for (int i = 0; i < 2; ++i) from_[i] += rows_further(i, Tiles::inner);
   }
 
  private:
@@ -94,33 +113,36 @@ class tile_stream {
   static __device__ __forceinline__ int own_chunk() {
     return static_cast<int>(threadIdx.x) % lanes;
   }
+  static __device__ __forceinline__ const float* own_place(vectors v, int first_row) {
+    return v.first + static_cast<std::int64_t>(first_row + own_row()) * v.stride + 4 * own_chunk();
+  }
+  __device__ __forceinline__ std::int64_t rows_further(int matrix, int rows) const {
+    return static_cast<std::int64_t>(rows) * stride_[matrix];
+  }
 
-  /// Rows 16 apart share a swizzle, and chunks 8 apart lie 32 floats apart, so one address serves
-  /// all of a thread's chunks.
+  /// Calls `copy(to, from, row, feature)`. Rows 16 apart share a swizzle, and chunks 8 apart lie 32
+  /// floats apart, so one address serves all of a thread's chunks.
   template <class Copy>
   __device__ __forceinline__ void for_each_chunk(float* memory, Copy copy) const {
-    const float* const first_from =
-        matrix_ + static_cast<std::int64_t>(first_row_ + own_row()) * stride_ + 4 * own_chunk();
-    float* const first_to = memory + tile::offset(own_row(), own_chunk());
 #pragma unroll
-    for (int row = 0; row < Tiles::inner; row += rows_at_once) {
-      const float* const from = first_from + static_cast<std::int64_t>(row) * stride_;
-      float* const to = first_to + row * tile::stride;
+    for (int i = 0; i < 2; ++i) {
 #pragma unroll
-      for (int chunk = 0; chunk < chunks; chunk += lanes) {
-        if (chunk + lanes <= chunks || chunk + own_chunk() < chunks) {
-          copy(to + 4 * chunk, from + 4 * chunk, first_row_ + row + own_row(),
-               4 * (chunk + own_chunk()));
+      for (int row = 0; row < Tiles::inner; row += rows_at_once) {
+        const float* const from = from_[i] + rows_further(i, row);
+        float* const to = memory + to_ + i * Tiles::tile_floats + row * tile::stride;
+#pragma unroll
+        for (int chunk = 0; chunk < chunks; chunk += lanes) {
+          if (chunk + lanes <= chunks || chunk + own_chunk() < chunks) {
+            copy(to + 4 * chunk, from + 4 * chunk, row + own_row(), 4 * (chunk + own_chunk()));
+          }
         }
       }
     }
   }
 
-  // All of it the same for all threads, which costs no registers of theirs: what is a thread's own
-  // is found again for each tile.
-  const float* matrix_;
-  int stride_;
-  int first_row_;
+  int stride_[2];
+  const float* from_[2];  ///< this thread's first chunk of the next tiles
+  int to_;
 };
 
 /// Calls `visit(step, load)` for each 16 features of the warp's parked rows, where `load(matrix,
@@ -130,9 +152,8 @@ __device__ __forceinline__ void for_each_parked_step(const flash_problem& p, Vis
   const auto loader = [&](auto wide, int step) {
     return [&p, step](const float* matrix, int stride, int row) {
       const int feature = 16 * step + 4 * device::mma_lane().t;
-      return row < p.positions ? load_features<decltype(wide)::value>(
-                                     p, matrix + static_cast<std::int64_t>(row) * stride, feature)
-                               : float4{};
+      return load_features<decltype(wide)::value>(
+          p, matrix + static_cast<std::int64_t>(row) * stride, feature, row < p.positions);
     };
   };
   if (p.access != row_access::narrow) {
@@ -165,13 +186,15 @@ __device__ __forceinline__ void for_each_score(Visit visit) {
   }
 }
 
-/// Where rows are queries and columns keys: sets what belongs to later keys to `value`.
+/// Where rows are queries and columns keys: sets what belongs to later keys to -infinity. Scores
+/// are masked rather than probabilities, which the compiler would then keep twice, as numbers and
+/// as operands of the tensor core.
 template <class Tiles>
 __device__ __forceinline__ void mask_later_keys(typename Tiles::scores& x, int first_query,
-                                                int first_key, float value) {
+                                                int first_key) {
   if (first_key + Tiles::inner - 1 <= first_query) return;  // nothing is later
   for_each_score<Tiles>([&](int m, int n, int i, int row, int column) {
-    if (first_key + column > first_query + row) x[m][n][i] = value;
+    if (first_key + column > first_query + row) x[m][n][i] = device::minus_infinity();
   });
 }
 
@@ -182,14 +205,22 @@ __device__ __forceinline__ void store_rows(const flash_problem& p,
                                            const typename Tiles::row_sums& sums, float* matrix,
                                            int stride, int first_row, Factor factor) {
   const int g = device::mma_lane().g;
-  device::for_each_sum_chunk<Tiles::m_tiles, Tiles::features>(
-      sums, [&](int m, int half, int feature, float4 x) {
-        const int row = first_row + 16 * m + 8 * half + g;
-        if (row >= p.positions) return;
-        const float f = factor(m, half);
-        store_features(p, matrix + static_cast<std::int64_t>(row) * stride, feature,
-                       make_float4(x.x * f, x.y * f, x.z * f, x.w * f));
-      });
+  const auto store_with = [&](auto store) {
+    device::for_each_sum_chunk<Tiles::m_tiles, Tiles::features>(
+        sums, [&](int m, int half, int feature, float4 x) {
+          const int row = first_row + 16 * m + 8 * half + g;
+          if (row >= p.positions) return;
+          const float f = factor(m, half);
+          store(matrix + static_cast<std::int64_t>(row) * stride, feature,
+                make_float4(x.x * f, x.y * f, x.z * f, x.w * f));
+        });
+  };
+  if (p.access == row_access::whole) {
+    store_with(
+        [](float* row, int feature, float4 x) { *reinterpret_cast<float4*>(row + feature) = x; });
+  } else {
+    store_with([&](float* row, int feature, float4 x) { store_features(p, row, feature, x); });
+  }
 }
 
 }  // namespace detail

@@ -97,14 +97,16 @@ struct flash_head {
   }
 };
 
-/// Features `feature`..`feature + 3` of a row; 0 past the head size.
+/// Features `feature`..`feature + 3` of a row; 0 past the head size, and if not `valid`.
 template <bool Wide>
 __device__ __forceinline__ float4 load_features(const flash_problem& p, const float* row,
-                                                int feature) {
+                                                int feature, bool valid = true) {
   if constexpr (Wide) {
-    return feature < p.head_size ? *reinterpret_cast<const float4*>(row + feature) : float4{};
+    // One condition, not two in a row: a predicate instead of a branch.
+    const bool inside = valid & (feature < p.head_size);
+    return inside ? *reinterpret_cast<const float4*>(row + feature) : float4{};
   } else {
-    const auto one = [&](int i) { return i < p.head_size ? row[i] : 0.0f; };
+    const auto one = [&](int i) { return valid && i < p.head_size ? row[i] : 0.0f; };
     return {one(feature), one(feature + 1), one(feature + 2), one(feature + 3)};
   }
 }
