@@ -22,11 +22,9 @@ struct tolerance {
 
 /// The tolerance of an FP32 sum over `terms` products of magnitude about `scale`.
 ///
-/// The rounding errors of such a sum behave like a random walk, so they grow like sqrt(terms) ulps
-/// of the partial sums, which themselves grow like sqrt(terms) * scale for terms of either sign:
-/// factor * eps * terms * scale covers it also when all terms have the same sign, since partial
-/// sums of blocks of 32 or more are added by a tree. A few more roundings come from what surrounds
-/// the sum.
+/// The terms have either sign, so partial sums grow like sqrt(terms) * scale. They are added by a
+/// tree of at least 32 branches, so few of the roundings are of the whole sum, and a few eps of it
+/// cover them. A few more, of single terms, come from what surrounds the sum.
 inline tolerance sum_tolerance(std::int64_t terms, double scale = 1.0) {
   constexpr double eps = std::numeric_limits<float>::epsilon();
   const double n = static_cast<double>(terms < 1 ? 1 : terms);
