@@ -7,6 +7,7 @@
 
 #include "support/compare.hpp"
 #include "support/gpu.cuh"
+#include "support/product_case.cuh"
 #include "support/random.hpp"
 #include "support/sizes.hpp"
 
@@ -19,14 +20,6 @@ using llmc::matmul_shape;
 using llmc::precision;
 
 namespace {
-
-/// A sum over `terms` products of normal numbers: in TF32 each factor has 10 bits of mantissa, and
-/// the errors add up like a random walk.
-tolerance product_tolerance(std::int64_t terms, precision arithmetic) {
-  if (arithmetic != precision::tf32) return sum_tolerance(terms, 4.0);
-  const double ulp = 1.0 / 1024;
-  return {4 * ulp * (2 + std::sqrt(static_cast<double>(terms))), ulp};
-}
 
 std::vector<float> filled(std::int64_t count, float value) {
   return std::vector<float>(static_cast<std::size_t>(count), value);
@@ -100,10 +93,12 @@ void check_backward(const matmul_case& c, precision arithmetic, accumulation mod
 
 TEMPLATE_TEST_CASE_SIG("matmul_forward agrees with the reference", "[matmul]",
                        ((matmul_forward_variant Variant), Variant),
-                       (matmul_forward_variant::automatic), (matmul_forward_variant::cublaslt)) {
+                       (matmul_forward_variant::automatic), (matmul_forward_variant::cublaslt),
+                       (matmul_forward_variant::tensor_core)) {
   LLMC_REQUIRE_GPU();
   matmul_context context;
   const precision arithmetic = GENERATE(precision::ieee, precision::tf32, precision::tf32x3);
+  if (Variant == matmul_forward_variant::tensor_core && arithmetic == precision::ieee) return;
   const std::vector<std::int64_t> sizes = sweep({1, 3, 33, 127, 129});
   for (const std::int64_t rows : sizes) {
     for (const std::int64_t channels : sizes) {
@@ -121,10 +116,12 @@ TEMPLATE_TEST_CASE_SIG("matmul_backward agrees with the reference", "[matmul]",
                        ((matmul_backward_variant Variant, int BlockSize), Variant, BlockSize),
                        (matmul_backward_variant::automatic, 256),
                        (matmul_backward_variant::cublaslt, 64),
-                       (matmul_backward_variant::cublaslt, 1024)) {
+                       (matmul_backward_variant::cublaslt, 1024),
+                       (matmul_backward_variant::tensor_core, 256)) {
   LLMC_REQUIRE_GPU();
   matmul_context context;
-  const precision arithmetic = GENERATE(precision::ieee, precision::tf32);
+  const precision arithmetic = GENERATE(precision::ieee, precision::tf32, precision::tf32x3);
+  if (Variant == matmul_backward_variant::tensor_core && arithmetic == precision::ieee) return;
   const accumulation mode = GENERATE(accumulation::overwrite, accumulation::add);
   const std::vector<std::int64_t> sizes = sweep({1, 3, 33, 127, 129});
   for (const std::int64_t rows : sizes) {

@@ -3,9 +3,6 @@
 /// 2016), which is GPT-2's:
 ///
 ///     out = x / 2 * (1 + tanh(sqrt(2 / pi) * (x + 0.044715 x^3)))
-///
-/// Computed as x / (1 + exp(-y)) with y = 2 sqrt(2 / pi) * (x + 0.044715 x^3), which is the same
-/// and does not lose the digits of 1 + tanh where tanh is near -1.
 #pragma once
 
 #include <llmc/detail/cuda_only.hpp>
@@ -17,6 +14,7 @@
 #include <llmc/detail/elementwise.cuh>
 #include <llmc/detail/launch.cuh>
 #include <llmc/detail/namespace.hpp>
+#include <llmc/device/gelu.cuh>
 #include <llmc/device/pack.cuh>
 #include <llmc/types.hpp>
 
@@ -50,18 +48,6 @@ inline constexpr int gelu_forward_block_size = 256;
 LLMC_TYPES_END
 
 LLMC_NAMESPACE_BEGIN
-namespace device {
-
-inline constexpr float gelu_linear = 1.5957691216057308f;   // 2 sqrt(2 / pi)
-inline constexpr float gelu_cubic = 0.071354816272600253f;  // gelu_linear * 0.044715
-
-/// GELU of one number. Far below 0 the exponential is infinite and the quotient 0.
-__device__ __forceinline__ float gelu(float x) {
-  return x / (1.0f + expf(-x * (gelu_linear + gelu_cubic * x * x)));
-}
-
-}  // namespace device
-
 namespace detail {
 
 struct gelu_forward_operation {
@@ -134,23 +120,6 @@ inline constexpr int gelu_backward_block_size = 256;
 LLMC_TYPES_END
 
 LLMC_NAMESPACE_BEGIN
-namespace device {
-
-/// The derivative of gelu: s * (1 + x * y' * (1 - s)) with s = 1 / (1 + exp(-y)).
-///
-/// In FP32 it is 1 above 10 and less than 1e-35 below -10. Stopping there keeps the exponential
-/// finite, so that 1 - s can be had without cancellation as exp(-y) * s. NaN passes both
-/// comparisons.
-__device__ __forceinline__ float gelu_derivative(float x) {
-  constexpr float limit = 10.0f;
-  x = x < -limit ? -limit : (x > limit ? limit : x);
-  const float e = expf(-x * (gelu_linear + gelu_cubic * x * x));
-  const float s = 1.0f / (1.0f + e);
-  return s * (1.0f + x * (gelu_linear + 3.0f * gelu_cubic * x * x) * (e * s));
-}
-
-}  // namespace device
-
 namespace detail {
 
 struct gelu_backward_operation {

@@ -1,279 +1,290 @@
 /// @file
-/// What matrix products need between calls: a cuBLASLt handle, its workspace and a cache of plans.
+/// What matrix products need between calls: a cuBLASLt handle, a workspace and a cache of plans.
 /// Plain C++, so that a .cpp file can own a context and hand it to .cu files.
 #pragma once
 
 #include <cublasLt.h>
+#include <cuda.h>
 #include <cuda_runtime_api.h>
 
-#include <array>
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <istream>
+#include <limits>
 #include <map>
-#include <memory>
+#include <ostream>
 #include <string>
-#include <type_traits>
+#include <unordered_map>
+#include <utility>
+#include <vector>
 
 #include <llmc/detail/checks.hpp>
+#include <llmc/detail/matmul/candidates.hpp>
+#include <llmc/detail/matmul/cublaslt_plan.hpp>
+#include <llmc/detail/matmul/device_memory.hpp>
+#include <llmc/detail/matmul/plan_file.hpp>
+#include <llmc/detail/matmul/plan_key.hpp>
+#include <llmc/detail/matmul/product.hpp>
+#include <llmc/detail/matmul/tensor_map.hpp>
+#include <llmc/detail/matmul/tuning.hpp>
 #include <llmc/error.hpp>
 #include <llmc/types.hpp>
 
 LLMC_TYPES_BEGIN
 
-namespace cublaslt {
-
-inline void check(const char* function, const char* action, cublasStatus_t status) {
-  if (status == CUBLAS_STATUS_SUCCESS) return;
-  throw cublas_error(
-      std::string(function) + ": " + action + " failed: " + cublasLtGetStatusString(status),
-      static_cast<int>(status));
-}
-
-/// A matrix as it lies in memory: row-major with `stride` floats between rows and `batch_stride`
-/// between the matrices of a batch; `transposed` says that the product takes it the other way.
-template <class Float>
-struct matrix {
-  Float* data;
-  std::int64_t stride;
-  bool transposed = false;
-  std::int64_t batch_stride = 0;
-};
-
-/// out = factor * inp1 inp2 (+ bias in every row) (+ out): inp1 is (rows, inner), inp2 is
-/// (inner, columns), out is (rows, columns), `batch` times.
-struct product {
-  matrix<float> out;
-  matrix<const float> inp1;
-  matrix<const float> inp2;
-  std::int64_t rows;
-  std::int64_t columns;
-  std::int64_t inner;
-  std::int64_t batch = 1;
-  float factor = 1.0f;
-  const float* bias = nullptr;
-  accumulation mode = accumulation::overwrite;
-  precision arithmetic = precision::ieee;
-};
-
-/// cuBLASLt's descriptors, destroyed with their owner.
-template <class Handle, cublasStatus_t (*Destroy)(Handle)>
-struct destroyer {
-  void operator()(std::remove_pointer_t<Handle>* handle) const { Destroy(handle); }
-};
-template <class Handle, cublasStatus_t (*Destroy)(Handle)>
-using owner = std::unique_ptr<std::remove_pointer_t<Handle>, destroyer<Handle, Destroy>>;
-
-using library_owner = owner<cublasLtHandle_t, cublasLtDestroy>;
-using operation_owner = owner<cublasLtMatmulDesc_t, cublasLtMatmulDescDestroy>;
-using layout_owner = owner<cublasLtMatrixLayout_t, cublasLtMatrixLayoutDestroy>;
-using preference_owner = owner<cublasLtMatmulPreference_t, cublasLtMatmulPreferenceDestroy>;
-
-/// How one kind of product is run: descriptors and the algorithm chosen for them.
-struct plan {
-  operation_owner operation;
-  layout_owner inp1;
-  layout_owner inp2;
-  layout_owner out;
-  cublasLtMatmulAlgo_t algorithm;
-};
-
-/// cuBLASLt reads column-major matrices. The transpose of a row-major matrix is the same memory
-/// read column by column, so out = inp1 inp2 is asked for as out' = inp2' inp1': the operands
-/// change places, and each is transposed for cuBLASLt exactly if it is for us.
-class plan_maker {
- public:
-  plan_maker(const char* function, cublasLtHandle_t library, const product& p,
-             std::size_t workspace)
-      : function_(function), library_(library), product_(p), workspace_(workspace) {}
-
-  plan make() const {
-    plan result;
-    result.operation = make_operation();
-    result.inp1 = make_layout(product_.inp1, product_.inner, product_.rows);
-    result.inp2 = make_layout(product_.inp2, product_.columns, product_.inner);
-    result.out = make_layout(product_.out, product_.columns, product_.rows);
-    result.algorithm = first_deterministic(result);
-    return result;
-  }
-
- private:
-  operation_owner make_operation() const {
-    const bool tf32 = product_.arithmetic == precision::tf32;
-    cublasLtMatmulDesc_t handle = nullptr;
-    check(function_, "cublasLtMatmulDescCreate",
-          cublasLtMatmulDescCreate(
-              &handle, tf32 ? CUBLAS_COMPUTE_32F_FAST_TF32 : CUBLAS_COMPUTE_32F, CUDA_R_32F));
-    operation_owner operation(handle);
-    set(handle, CUBLASLT_MATMUL_DESC_TRANSA, operation_of(product_.inp2.transposed));
-    set(handle, CUBLASLT_MATMUL_DESC_TRANSB, operation_of(product_.inp1.transposed));
-    if (product_.bias != nullptr) {
-      set(handle, CUBLASLT_MATMUL_DESC_EPILOGUE, CUBLASLT_EPILOGUE_BIAS);
-      set(handle, CUBLASLT_MATMUL_DESC_BIAS_POINTER, product_.bias);
-    }
-    return operation;
-  }
-
-  static cublasOperation_t operation_of(bool transposed) {
-    return transposed ? CUBLAS_OP_T : CUBLAS_OP_N;
-  }
-
-  /// The layout of an operand that is (rows, columns) as the product takes it, column-major.
-  template <class Float>
-  layout_owner make_layout(const matrix<Float>& m, std::int64_t rows, std::int64_t columns) const {
-    cublasLtMatrixLayout_t handle = nullptr;
-    check(function_, "cublasLtMatrixLayoutCreate",
-          cublasLtMatrixLayoutCreate(
-              &handle, CUDA_R_32F, static_cast<std::uint64_t>(m.transposed ? columns : rows),
-              static_cast<std::uint64_t>(m.transposed ? rows : columns), m.stride));
-    layout_owner layout(handle);
-    const auto batch = static_cast<std::int32_t>(product_.batch);
-    check(function_, "setting the batch count",
-          cublasLtMatrixLayoutSetAttribute(handle, CUBLASLT_MATRIX_LAYOUT_BATCH_COUNT, &batch,
-                                           sizeof batch));
-    check(function_, "setting the batch stride",
-          cublasLtMatrixLayoutSetAttribute(handle, CUBLASLT_MATRIX_LAYOUT_STRIDED_BATCH_OFFSET,
-                                           &m.batch_stride, sizeof m.batch_stride));
-    return layout;
-  }
-
-  /// The heuristic's first proposal that adds partial sums in a fixed order. No timing, so every
-  /// process makes the same choice and gets the same bits.
-  cublasLtMatmulAlgo_t first_deterministic(const plan& p) const {
-    cublasLtMatmulPreference_t handle = nullptr;
-    check(function_, "cublasLtMatmulPreferenceCreate", cublasLtMatmulPreferenceCreate(&handle));
-    const preference_owner preference(handle);
-    prefer(handle, CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, workspace_);
-    prefer(handle, CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK,
-           static_cast<std::uint32_t>(CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE));
-    // A and B are our inp2 and inp1, see the class comment.
-    prefer(handle, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, alignment(product_.inp2.data));
-    prefer(handle, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES, alignment(product_.inp1.data));
-    prefer(handle, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES, alignment(product_.out.data));
-    prefer(handle, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES, alignment(product_.out.data));
-
-    cublasLtMatmulHeuristicResult_t found{};
-    int count = 0;
-    check(function_, "cublasLtMatmulAlgoGetHeuristic",
-          cublasLtMatmulAlgoGetHeuristic(library_, p.operation.get(), p.inp2.get(), p.inp1.get(),
-                                         p.out.get(), p.out.get(), handle, 1, &found, &count));
-    check(function_, "finding an algorithm", count > 0 ? found.state : CUBLAS_STATUS_NOT_SUPPORTED);
-    return found.algo;
-  }
-
-  template <class Value>
-  void set(cublasLtMatmulDesc_t handle, cublasLtMatmulDescAttributes_t attribute,
-           const Value& value) const {
-    check(function_, "cublasLtMatmulDescSetAttribute",
-          cublasLtMatmulDescSetAttribute(handle, attribute, &value, sizeof value));
-  }
-  template <class Value>
-  void prefer(cublasLtMatmulPreference_t handle, cublasLtMatmulPreferenceAttributes_t attribute,
-              const Value& value) const {
-    check(function_, "cublasLtMatmulPreferenceSetAttribute",
-          cublasLtMatmulPreferenceSetAttribute(handle, attribute, &value, sizeof value));
-  }
-
- public:
-  /// The alignment that may be promised for a pointer. No kernel asks for more than 16 bytes, and a
-  /// cap keeps the number of different plans small.
-  static std::uint32_t alignment(const void* pointer) {
-    const auto address = reinterpret_cast<std::uintptr_t>(pointer);
-    return address % 16 == 0 ? 16 : address % 8 == 0 ? 8 : 4;
-  }
-
- private:
-  const char* function_;
-  cublasLtHandle_t library_;
-  const product& product_;
-  std::size_t workspace_;
-};
-
-}  // namespace cublaslt
-
-/// Owns a cuBLASLt handle, 32 MiB of device memory for it, and the plans made so far.
+/// Owns a cuBLASLt handle, 32 MiB of device memory as workspace, and the plans made so far.
 ///
 /// A context belongs to the device that is current when it is made, and to one stream at a time:
 /// two streams that run at once need two contexts, because products share the context's workspace.
 ///
-/// The plan of a product is the heuristic's first deterministic proposal, found at the first call
-/// with that shape. No call allocates device memory, so that products can be captured in a graph.
+/// A plan says who computes a product of some shape: an algorithm of cuBLASLt or a kernel of llmc's
+/// own. Without tuning it is a fixed rule, found at the first call without timing anything, so that
+/// every process gets the same bits. `tune` times all candidates instead; keep its plans with
+/// `save_plans` and `load_plans` where a later run shall have the same bits.
+///
+/// No product allocates device memory or waits, so that products can be captured in a graph.
 class matmul_context {
  public:
   /// Throws cuda_error or cublas_error if the device, the memory or the handle cannot be had.
   matmul_context() {
     constexpr const char* function = "llmc::matmul_context";
-    check_cuda(function, "cudaGetDevice", cudaGetDevice(&device_));
+    products::check_cuda(function, "cudaGetDevice", cudaGetDevice(&device_));
     cublasLtHandle_t library = nullptr;
     cublaslt::check(function, "cublasLtCreate", cublasLtCreate(&library));
     library_.reset(library);
-    void* memory = nullptr;
-    check_cuda(function, "allocating the workspace", cudaMalloc(&memory, workspace_bytes));
-    workspace_.reset(memory);
+    multiprocessors_ = attribute(function, cudaDevAttrMultiProcessorCount);
+    compute_capability_ = 10 * attribute(function, cudaDevAttrComputeCapabilityMajor) +
+                          attribute(function, cudaDevAttrComputeCapabilityMinor);
+    workspace_ = products::allocate_zeroed(function, "allocating the workspace", workspace_bytes);
+    flags_ =
+        products::allocate_zeroed(function, "allocating flags", flag_count * sizeof(std::int32_t));
   }
 
   /// The device on which this context works.
   int device() const noexcept { return device_; }
 
-  /// Runs a product; see cublaslt::product. An implementation detail of the layers, public for
-  /// those who write layers of their own.
-  void multiply(const char* function, const cublaslt::product& p, cudaStream_t stream) {
+  // ---- plans ----
+
+  /// Calls `body`, which runs layers with this context on `stream`: a training step, say. Every
+  /// product whose plan is not yet from a tuning or a file is first timed with all candidates, on
+  /// scratch outputs, and the fastest becomes its plan; then it runs for real, so that `body` has
+  /// the effects it always has.
+  ///
+  /// Allocates and synchronises. Throws invalid_argument if `stream` is being captured or `body`
+  /// runs a product that is to be tuned on another stream, cuda_error if there is no memory for the
+  /// scratch, and whatever `body` throws; plans found until then are kept.
+  template <class Body>
+  void tune(cudaStream_t stream, Body body) {
+    constexpr const char* function = "llmc::matmul_context::tune";
     require_current_device(function);
-    const cublaslt::plan& plan = find_plan(function, p);
-    if (p.bias != nullptr) {  // the descriptor is shared by all calls of this shape
-      cublaslt::check(
-          function, "setting the bias",
-          cublasLtMatmulDescSetAttribute(plan.operation.get(), CUBLASLT_MATMUL_DESC_BIAS_POINTER,
-                                         &p.bias, sizeof p.bias));
+    products::require_not_capturing(function, stream);
+    products::stopwatch watch(function, device_, stream);
+    struct restorer {
+      products::stopwatch*& place;
+      products::stopwatch* before;
+      ~restorer() { place = before; }
+    } const restore{watch_, watch_};
+    watch_ = &watch;
+    body();
+    products::check_cuda(function, "waiting for the stream", cudaStreamSynchronize(stream));
+  }
+
+  /// Writes the plans that `tune` found or `load_plans` read, as text.
+  void save_plans(std::ostream& to) const {
+    std::vector<products::saved_plan> saved;
+    for (const auto& [key, plan] : plans_) {
+      if (plan.fixed) saved.emplace_back(key, plan.choice);
     }
-    const float beta = p.mode == accumulation::add ? 1.0f : 0.0f;
-    cublaslt::check(function, "cublasLtMatmul",
-                    cublasLtMatmul(library_.get(), plan.operation.get(), &p.factor, p.inp2.data,
-                                   plan.inp2.get(), p.inp1.data, plan.inp1.get(), &beta, p.out.data,
-                                   plan.out.get(), p.out.data, plan.out.get(), &plan.algorithm,
-                                   workspace_.get(), workspace_bytes, stream));
+    std::sort(saved.begin(), saved.end(),
+              [](const auto& a, const auto& b) { return a.first < b.first; });
+    products::write_plans(
+        to, products::plan_file_header("llmc::matmul_context::save_plans", device_), saved);
+  }
+
+  /// Reads plans that `save_plans` wrote; `name` is what errors call the file. Throws
+  /// invalid_argument, and changes nothing, if they are of another version of llmc or cuBLASLt or
+  /// of another card, or if the text is not whole.
+  void load_plans(std::istream& from, const std::string& name) {
+    constexpr const char* function = "llmc::matmul_context::load_plans";
+    products::plan_reader reader(function, from, name);
+    for (auto& [key, choice] : reader.read(products::plan_file_header(function, device_))) {
+      plans_.insert_or_assign(key, fixed_plan(std::move(choice)));
+    }
+  }
+
+  // ---- for layers, and for those who write layers of their own ----
+
+  /// Runs a product by cuBLASLt, which knows a bias and a residual only.
+  void multiply(const char* function, const products::product& p, cudaStream_t stream) {
+    run(
+        function, p, products::engines::library, [] { return products::candidates{}; }, stream);
+  }
+
+  /// Runs a product by one of the candidates that `list` returns. It is asked only where there is
+  /// no plan yet, and the names and launchers in it must outlive the context. A launcher may itself
+  /// run products.
+  template <class ListCandidates>
+  void run(const char* function, const products::product& p, products::engines allowed,
+           ListCandidates list, cudaStream_t stream) {
+    require_current_device(function);
+    product_plan& chosen = plans_[products::key_of(p, allowed)];  // stays where it is
+    if (watch_ != nullptr && !chosen.fixed) {
+      chosen = fixed_plan(fastest(function, p, list(), stream));
+    }
+    if (!chosen.ready) make_ready(function, chosen, p, list());
+    run_as_planned(function, chosen, p, stream);
+  }
+
+  /// The kernel that a tuned or loaded plan says, or null if there is none.
+  const char* planned_kernel(const products::product& p, products::engines allowed) const {
+    const auto found = plans_.find(products::key_of(p, allowed));
+    if (found == plans_.end() || !found->second.fixed) return nullptr;
+    const products::chosen& choice = found->second.choice;
+    return choice.library ? "cublaslt" : choice.kernel.c_str();
+  }
+
+  /// Scratch of a product while it runs, shared with cuBLASLt.
+  static constexpr std::size_t workspace_bytes = std::size_t{32} << 20;
+  void* workspace() const noexcept { return workspace_.get(); }
+
+  /// Device memory that is zero whenever no product runs: who sets a flag clears it.
+  static constexpr int flag_count = 1024;
+  std::int32_t* flags() const noexcept { return static_cast<std::int32_t*>(flags_.get()); }
+
+  int multiprocessors() const noexcept { return multiprocessors_; }
+  /// 10 * major + minor.
+  int compute_capability() const noexcept { return compute_capability_; }
+
+  /// Whether this kernel was built for the device in such a way that it takes blocks of that size.
+  /// Kernels that need more than an architecture has are compiled for it empty, with smaller launch
+  /// bounds.
+  bool has_kernel(const void* kernel, int block_size) {
+    const auto [found, is_new] = most_threads_.try_emplace(kernel, 0);
+    if (is_new) {
+      cudaFuncAttributes attributes{};
+      if (cudaFuncGetAttributes(&attributes, kernel) == cudaSuccess) {
+        found->second = attributes.maxThreadsPerBlock;
+      } else {
+        cudaGetLastError();  // asking was no error of the program's
+      }
+    }
+    return found->second >= block_size;
+  }
+
+  /// How bulk copies are told of a matrix.
+  CUtensorMap tensor_map(const char* function, const products::tensor_box& box) {
+    return tensor_maps_.find(function, box);
   }
 
  private:
-  static constexpr std::size_t workspace_bytes = std::size_t{32} << 20;
+  /// Who computes a kind of product.
+  struct product_plan {
+    products::chosen choice;
+    bool fixed = false;  ///< by tuning or a file
+    bool ready = false;  ///< what follows is set, and so is a choice of cuBLASLt's algorithm
+    products::kernel_candidate own{};
+    cublaslt::plan library{};
+  };
 
-  /// Everything that a plan depends on.
-  using plan_key = std::array<std::int64_t, 18>;
-
-  static plan_key key_of(const cublaslt::product& p) {
-    const auto alignment = [](const void* pointer) -> std::int64_t {
-      return cublaslt::plan_maker::alignment(pointer);
-    };
-    return {p.rows,
-            p.columns,
-            p.inner,
-            p.batch,
-            p.out.stride,
-            p.inp1.stride,
-            p.inp2.stride,
-            p.out.batch_stride,
-            p.inp1.batch_stride,
-            p.inp2.batch_stride,
-            p.inp1.transposed,
-            p.inp2.transposed,
-            alignment(p.out.data),
-            alignment(p.inp1.data),
-            alignment(p.inp2.data),
-            p.bias != nullptr,
-            p.mode == accumulation::add,
-            static_cast<std::int64_t>(p.arithmetic)};
+  static product_plan fixed_plan(products::chosen choice) {
+    product_plan plan;
+    plan.choice = std::move(choice);
+    plan.fixed = true;
+    return plan;
   }
 
-  const cublaslt::plan& find_plan(const char* function, const cublaslt::product& p) {
-    const plan_key key = key_of(p);
-    const auto found = plans_.find(key);
-    if (found != plans_.end()) return found->second;
-    cublaslt::plan_maker maker(function, library_.get(), p, workspace_bytes);
-    return plans_.emplace(key, maker.make()).first->second;
+  cublaslt::plan_maker maker(const char* function, const products::product& p) const {
+    return {function, library_.get(), p, workspace_bytes};
+  }
+
+  /// Makes the choice, if there is none yet, and what it needs.
+  void make_ready(const char* function, product_plan& plan, const products::product& p,
+                  const products::candidates& list) {
+    if (!plan.fixed) {
+      plan.choice.library = list.preferred < 0;
+      if (!plan.choice.library) plan.choice.kernel = kernel_at(list, list.preferred).name;
+    }
+    if (plan.choice.library) {
+      const cublaslt::plan_maker make = maker(function, p);
+      plan.library = make.make();
+      if (!plan.fixed) plan.choice.algorithm = make.first_deterministic(plan.library);
+      plan.library.algorithm = plan.choice.algorithm;
+    } else {
+      plan.own = kernel_named(function, plan.choice.kernel, list);
+    }
+    plan.ready = true;
+  }
+
+  static const products::kernel_candidate& kernel_at(const products::candidates& list, int i) {
+    return list.kernels[static_cast<std::size_t>(i)];
+  }
+
+  static products::kernel_candidate kernel_named(const char* function, const std::string& name,
+                                                 const products::candidates& list) {
+    for (int i = 0; i < list.count; ++i) {
+      if (kernel_at(list, i).name == name) return kernel_at(list, i);
+    }
+    throw unsupported(std::string(function) + ": the plan says kernel '" + name +
+                      "', which cannot do this product in this build on this device");
+  }
+
+  void run_as_planned(const char* function, const product_plan& plan, const products::product& p,
+                      cudaStream_t stream) {
+    if (plan.choice.library) {
+      cublaslt::run(function, library_.get(), plan.library, p, workspace_.get(), workspace_bytes,
+                    stream);
+    } else {
+      plan.own.launch(function, p, *this, stream);
+    }
+  }
+
+  /// Times all candidates. One that fails is passed over.
+  products::chosen fastest(const char* function, const products::product& p,
+                           const products::candidates& list, cudaStream_t stream) {
+    if (stream != watch_->stream()) {
+      checks::reject(function, "the stream must be the one given to tune until products are tuned");
+    }
+    products::require_not_capturing(function, stream);
+    const products::scratch_product scratch(function, p);
+    constexpr float never = std::numeric_limits<float>::infinity();
+    float best_time = never;
+    products::chosen best;
+    product_plan candidate;
+    const auto consider = [&] {
+      const auto call = [&] { run_as_planned(function, candidate, scratch.get(), stream); };
+      const float time = watch_->time_of(call, best_time);
+      if (time < best_time) {
+        best_time = time;
+        best = candidate.choice;
+      }
+    };
+    candidate.choice.library = false;
+    for (int i = 0; i < list.count; ++i) {
+      candidate.own = kernel_at(list, i);
+      candidate.choice.kernel = candidate.own.name;
+      consider();
+    }
+    if (list.library) {
+      constexpr int most_algorithms = 32;
+      const cublaslt::plan_maker make = maker(function, scratch.get());
+      candidate.choice = {};
+      candidate.library = make.make();
+      for (const auto& algorithm : make.deterministic(candidate.library, most_algorithms)) {
+        candidate.library.algorithm = candidate.choice.algorithm = algorithm;
+        consider();
+      }
+    }
+    products::check_cuda(function, "waiting for the stream", cudaStreamSynchronize(stream));
+    if (best_time == never) {
+      throw unsupported(std::string(function) + ": no candidate can do this product");
+    }
+    return best;
   }
 
   void require_current_device(const char* function) const {
     int current = -1;
-    check_cuda(function, "cudaGetDevice", cudaGetDevice(&current));
+    products::check_cuda(function, "cudaGetDevice", cudaGetDevice(&current));
     if (current != device_) {
       checks::reject(function, "the context must be of the current device, " +
                                    std::to_string(current) + ", got one of device " +
@@ -281,20 +292,23 @@ class matmul_context {
     }
   }
 
-  static void check_cuda(const char* function, const char* action, cudaError_t code) {
-    if (code == cudaSuccess) return;
-    throw cuda_error(std::string(function) + ": " + action + " failed: " + cudaGetErrorString(code),
-                     static_cast<int>(code));
+  int attribute(const char* function, cudaDeviceAttr which) const {
+    int value = 0;
+    products::check_cuda(function, "cudaDeviceGetAttribute",
+                         cudaDeviceGetAttribute(&value, which, device_));
+    return value;
   }
 
-  struct device_memory_deleter {
-    void operator()(void* memory) const { cudaFree(memory); }
-  };
-
   int device_ = -1;
+  int multiprocessors_ = 0;
+  int compute_capability_ = 0;
   cublaslt::library_owner library_;
-  std::unique_ptr<void, device_memory_deleter> workspace_;
-  std::map<plan_key, cublaslt::plan> plans_;
+  products::device_memory workspace_;
+  products::device_memory flags_;
+  std::unordered_map<products::plan_key, product_plan, products::plan_key_hash> plans_;
+  std::map<const void*, int> most_threads_;  ///< in a block of each kernel that was asked for
+  products::tensor_map_cache tensor_maps_;
+  products::stopwatch* watch_ = nullptr;  ///< while tuning
 };
 
 LLMC_TYPES_END

@@ -3,7 +3,7 @@
 ///
 /// Deterministic, in two stages without atomics. Stage one: a block owns a tile of columns and a
 /// run of rows; its warps share the rows, its lanes the columns, and it writes one partial sum a
-/// column. Stage two: a thread adds the partials of its column in order.
+/// column. Stage two: a block's warps share the partials of a column, each in order.
 #pragma once
 
 #include <llmc/detail/cuda_only.hpp>
@@ -23,7 +23,8 @@ namespace device {
 /// tile, which begins at `first_column` and is `warp_size * Width` wide.
 ///
 /// `row_values(row, column, values)` sets `pack<Width> values[Sums]`, the terms of that row. The
-/// totals go to `partials[sum * columns + column]`. Every thread of the block must call it.
+/// totals go to `partials[sum * columns + column]`; null: nowhere, where only what `row_values`
+/// does besides is wanted. Every thread of the block must call it.
 template <int Width, int Sums, int BlockSize, class RowValues>
 __device__ void column_sum_tile(float* partials, std::int64_t first_row, std::int64_t last_row,
                                 std::int64_t first_column, std::int64_t columns,
@@ -45,6 +46,8 @@ __device__ void column_sum_tile(float* partials, std::int64_t first_row, std::in
       }
     }
   }
+
+  if (partials == nullptr) return;
 
   __shared__ pack<Width> shared[Sums][warps][warp_size];
 #pragma unroll
@@ -120,20 +123,45 @@ struct column_sum_outputs {
   }
 };
 
-/// Stage two: the chunks' partials of a column, added in order; with no rows the sum is 0.
+/// Stage two: a block owns 32 sums, whose chunks its warps share, so that many loads are on their
+/// way at once; then one warp adds what the warps have, in their order. With no rows a sum is 0.
 template <int Sums, int BlockSize>
 __global__ void __launch_bounds__(BlockSize)
     column_sum_total_kernel(column_sum_outputs<Sums> out, const float* partials,
                             std::int64_t columns, std::int64_t chunks, accumulation mode) {
-  for (std::int64_t i = device::thread_in_grid(); i < Sums * columns;
-       i += device::threads_in_grid()) {
+  constexpr int warps = BlockSize / device::warp_size;
+  __shared__ float shared[warps][device::warp_size];
+  const int lane = threadIdx.x % device::warp_size;
+  const int warp = threadIdx.x / device::warp_size;
+  const std::int64_t sums = Sums * columns;
+  for (std::int64_t first = std::int64_t{blockIdx.x} * device::warp_size; first < sums;
+       first += std::int64_t{gridDim.x} * device::warp_size) {
+    const std::int64_t i = first + lane;
     float total = 0.0f;
-    for (std::int64_t chunk = 0; chunk < chunks; ++chunk) {
-      total += partials[chunk * Sums * columns + i];
+    if (i < sums) {
+#pragma unroll 8
+      for (std::int64_t chunk = warp; chunk < chunks; chunk += warps) {
+        total += partials[chunk * sums + i];
+      }
     }
-    float* to = out.of(i / columns) + i % columns;
-    *to = mode == accumulation::add ? *to + total : total;
+    shared[warp][lane] = total;
+    __syncthreads();
+    if (warp == 0 && i < sums) {
+      for (int w = 1; w < warps; ++w) total += shared[w][lane];
+      float* to = out.of(i / columns) + i % columns;
+      *to = mode == accumulation::add ? *to + total : total;
+    }
+    __syncthreads();  // before the next turn writes `shared`
   }
+}
+
+/// Stage two of partials that are there already.
+template <int Sums, int BlockSize>
+void column_sum_total(const char* function, column_sum_outputs<Sums> out, const float* partials,
+                      std::int64_t columns, std::int64_t chunks, accumulation mode,
+                      cudaStream_t stream) {
+  launch({function, ceil_div(Sums * columns, device::warp_size), BlockSize, 0, stream},
+         column_sum_total_kernel<Sums, BlockSize>, out, partials, columns, chunks, mode);
 }
 
 /// Both stages. `wide` says whether RowValues may read 4 columns at once; the partials' own rows
@@ -152,9 +180,8 @@ void column_sum(const char* function, column_sum_outputs<Sums> out, void* worksp
            column_sum_partials_kernel<width(), Sums, BlockSize, RowValues>, partials, shape, plan,
            row_values);
   });
-  launch({function, ceil_div(Sums * shape.channels, BlockSize), BlockSize, 0, stream},
-         column_sum_total_kernel<Sums, BlockSize>, out, partials, shape.channels, plan.chunks,
-         mode);
+  column_sum_total<Sums, BlockSize>(function, out, partials, shape.channels, plan.chunks, mode,
+                                    stream);
 }
 
 }  // namespace detail

@@ -11,6 +11,13 @@
 LLMC_NAMESPACE_BEGIN
 namespace device {
 
+/// Whether this pass compiles for an architecture that has these instructions.
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 800
+inline constexpr bool has_copy_async = true;
+#else
+inline constexpr bool has_copy_async = false;
+#endif
+
 __device__ __forceinline__ std::uint32_t shared_address(const void* pointer) {
   return static_cast<std::uint32_t>(__cvta_generic_to_shared(pointer));
 }
@@ -38,9 +45,11 @@ __device__ __forceinline__ void commit_copies() {
   asm volatile("cp.async.commit_group;");
 }
 
-/// Waits for all groups of this thread; other threads' copies are visible after a barrier.
+/// Waits until at most `Pending` groups of this thread are on their way; other threads' copies are
+/// visible after a barrier.
+template <int Pending = 0>
 __device__ __forceinline__ void wait_for_copies() {
-  asm volatile("cp.async.wait_group 0;" ::: "memory");
+  asm volatile("cp.async.wait_group %0;" ::"n"(Pending) : "memory");
 }
 
 }  // namespace device

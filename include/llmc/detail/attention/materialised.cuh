@@ -134,7 +134,7 @@ class materialised_attention {
   }
 
  private:
-  using matrix = cublaslt::matrix<float>;
+  using matrix = products::matrix<float>;
 
   std::int64_t tensor_size() const {
     return shape_.batch * shape_.sequence * shape_.heads * shape_.head_size;
@@ -174,12 +174,12 @@ class materialised_attention {
                 std::int64_t inner, float factor = 1.0f,
                 accumulation mode = accumulation::overwrite) const {
     const auto input = [](matrix m) {
-      return cublaslt::matrix<const float>{m.data, m.stride, m.transposed, m.batch_stride};
+      return products::matrix<const float>{m.data, m.stride, m.transposed, m.batch_stride};
     };
-    cublaslt::product p{out, input(inp1), input(inp2), rows, columns, inner};
+    products::product p{out, input(inp1), input(inp2), rows, columns, inner};
     p.batch = shape_.batch * shape_.heads;
     p.factor = factor;
-    p.mode = mode;
+    if (mode == accumulation::add) p.then.residual = p.out.data;
     p.arithmetic = arithmetic_;
     context_.multiply(function_, p, stream_);
   }

@@ -1,0 +1,72 @@
+/// @file
+/// A product's epilogue as a pass of its own, for who computes the product without it.
+#pragma once
+
+#include <llmc/detail/cuda_only.hpp>
+
+#include <cstdint>
+
+#include <llmc/detail/launch.cuh>
+#include <llmc/detail/matmul/epilogue.cuh>
+#include <llmc/detail/matmul/product.hpp>
+#include <llmc/detail/namespace.hpp>
+#include <llmc/device/column_sum.cuh>
+#include <llmc/device/gelu.cuh>
+#include <llmc/device/pack.cuh>
+
+LLMC_NAMESPACE_BEGIN
+namespace detail {
+
+/// Finishes sums that lie in `from`, as terms for column_sum_tile.
+struct late_epilogue {
+  product_output to;
+  const float* from;
+
+  template <int Width>
+  __device__ void operator()(std::int64_t row, std::int64_t column,
+                             device::pack<Width> (&values)[1]) const {
+    const std::int64_t at = row * to.stride + column;
+    values[0] = device::load<Width>(from + at);
+    with_epilogue_kind(to, [&](auto kind) {
+      constexpr epilogue_kind Kind = decltype(kind)::value;
+      const device::pack<Width> other = load_other<Kind, Width>(to, at);
+      values[0] = finish_sums<Kind, Width>(to, at, values[0], other);
+    });
+  }
+};
+
+/// A block takes tiles of products::column_sum_rows rows.
+template <int Width, int BlockSize>
+__global__ void __launch_bounds__(BlockSize)
+    late_epilogue_kernel(late_epilogue epilogue, std::int64_t rows, std::int64_t columns) {
+  constexpr std::int64_t tile_columns = device::warp_size * Width;
+  const std::int64_t tiles = (columns + tile_columns - 1) / tile_columns;
+  const std::int64_t row_tiles = (rows + products::column_sum_rows - 1) / products::column_sum_rows;
+  float* const sums = epilogue.to.column_sums;
+  for (std::int64_t work = blockIdx.x; work < tiles * row_tiles; work += gridDim.x) {
+    const std::int64_t row_tile = work / tiles;
+    const std::int64_t first_row = row_tile * products::column_sum_rows;
+    const std::int64_t end_row = first_row + products::column_sum_rows;
+    device::column_sum_tile<Width, 1, BlockSize>(
+        sums == nullptr ? nullptr : sums + row_tile * columns, first_row,
+        end_row < rows ? end_row : rows, work % tiles * tile_columns, columns, epilogue);
+  }
+}
+
+inline void launch_late_epilogue(const char* function, const late_epilogue& epilogue,
+                                 std::int64_t rows, std::int64_t columns, cudaStream_t stream) {
+  constexpr int block_size = 256;
+  const product_output& to = epilogue.to;
+  const bool wide =
+      columns % 4 == 0 && is_16_byte_accessible(to.stride, to.out, to.before_gelu, epilogue.from,
+                                                to.other, to.column_sums);
+  with_access_width(wide, [&](auto width) {
+    const std::int64_t blocks =
+        ceil_div(columns, device::warp_size * width()) * ceil_div(rows, products::column_sum_rows);
+    launch({function, blocks, block_size, 0, stream}, late_epilogue_kernel<width(), block_size>,
+           epilogue, rows, columns);
+  });
+}
+
+}  // namespace detail
+LLMC_NAMESPACE_END

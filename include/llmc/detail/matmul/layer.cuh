@@ -1,0 +1,193 @@
+/// @file
+/// A linear layer's products, as the launchers of matmul.cuh and matmul_gelu.cuh put them together.
+#pragma once
+
+#include <llmc/detail/cuda_only.hpp>
+
+#include <cstdint>
+#include <limits>
+#include <string>
+
+#include <llmc/detail/checks.hpp>
+#include <llmc/detail/launch.cuh>
+#include <llmc/detail/matmul/multiply.cuh>
+#include <llmc/detail/matmul/product.hpp>
+#include <llmc/detail/namespace.hpp>
+#include <llmc/device/column_sum.cuh>
+#include <llmc/device/pack.cuh>
+#include <llmc/matmul_context.hpp>
+#include <llmc/types.hpp>
+
+LLMC_TYPES_BEGIN
+
+/// Who computes a product.
+struct matmul_path {
+  std::string kernel;  ///< "cublaslt", or the name of one of llmc's own kernels
+  std::string reason;  ///< why it and not another
+};
+
+namespace checks {
+
+inline void require_engines(const char* function, products::engines engines, precision arithmetic) {
+  if (engines != products::engines::own || arithmetic != precision::ieee) return;
+  throw unsupported(std::string(function) +
+                    ": the variant tensor_core has no ieee arithmetic; tf32x3 is as exact");
+}
+
+}  // namespace checks
+
+LLMC_TYPES_END
+
+LLMC_NAMESPACE_BEGIN
+namespace device {
+
+/// The term of one row in a bias gradient, for column_sum.
+struct bias_gradient {
+  const float* dout;
+  std::int64_t columns;
+
+  template <int Width>
+  __device__ void operator()(std::int64_t row, std::int64_t c, pack<Width> (&values)[1]) const {
+    values[0] = load<Width>(dout + row * columns + c);
+  }
+};
+
+}  // namespace device
+
+namespace detail {
+
+/// The engines of a variant of any of the layers here.
+template <class Variant>
+constexpr products::engines matmul_engines(Variant variant) {
+  return variant == Variant::cublaslt      ? products::engines::library
+         : variant == Variant::tensor_core ? products::engines::own
+                                           : products::engines::any;
+}
+
+/// Calls `body(first_row, rows)` for runs of rows of which no operand holds more than 2^31
+/// elements: some kernels of cuBLASLt index with 32 bits.
+template <class Body>
+void for_each_row_run(matmul_shape shape, Body body) {
+  constexpr std::int64_t most_elements = std::numeric_limits<std::int32_t>::max();
+  constexpr std::int64_t granule = 256;  // keeps the later runs as aligned as the first
+  const std::int64_t widest =
+      shape.channels > shape.out_channels ? shape.channels : shape.out_channels;
+  const std::int64_t most = most_elements / widest;
+  const std::int64_t run = most < granule ? (most < 1 ? 1 : most) : most / granule * granule;
+  for (std::int64_t first = 0; first < shape.rows; first += run) {
+    body(first, shape.rows - first < run ? shape.rows - first : run);
+  }
+}
+
+/// out[r][o] = bias[o] + residual[r][o], where either may be null: a product over no channels.
+template <int BlockSize>
+__global__ void __launch_bounds__(BlockSize)
+    fill_rows_kernel(float* out, const float* bias, const float* residual, std::int64_t count,
+                     std::int64_t columns) {
+  for (std::int64_t i = device::thread_in_grid(); i < count; i += device::threads_in_grid()) {
+    const float x = bias == nullptr ? 0.0f : bias[i % columns];
+    out[i] = residual == nullptr ? x : x + residual[i];
+  }
+}
+
+template <int BlockSize>
+void fill_rows(const char* function, float* out, const float* bias, std::int64_t rows,
+               std::int64_t columns, cudaStream_t stream, const float* residual = nullptr) {
+  const std::int64_t count = checks::product(function, rows, columns);
+  launch({function, ceil_div(count, BlockSize), BlockSize, 0, stream}, fill_rows_kernel<BlockSize>,
+         out, bias, residual, count, columns);
+}
+
+/// An epilogue whose matrices begin `offset` floats later.
+inline products::epilogue advanced(products::epilogue e, std::int64_t offset) {
+  if (e.before_gelu != nullptr) e.before_gelu += offset;
+  if (e.gelu_inp != nullptr) e.gelu_inp += offset;
+  if (e.residual != nullptr) e.residual += offset;
+  return e;
+}
+
+inline products::product output_product(float* out, const float* inp, const float* weight,
+                                        matmul_shape shape) {
+  const std::int64_t C = shape.channels;
+  const std::int64_t OC = shape.out_channels;
+  return {{out, OC}, {inp, C}, {weight, C, true}, shape.rows, OC, C};
+}
+
+/// out = inp weight^T, then the epilogue
+inline void matmul_output(const char* function, float* out, const float* inp, const float* weight,
+                          matmul_shape shape, const products::epilogue& then, precision arithmetic,
+                          products::engines engines, matmul_context& context, cudaStream_t stream) {
+  const std::int64_t C = shape.channels;
+  const std::int64_t OC = shape.out_channels;
+  for_each_row_run(shape, [&](std::int64_t first, std::int64_t rows) {
+    products::product p = output_product(out + first * OC, inp + first * C, weight, {rows, C, OC});
+    p.then = advanced(then, first * OC);
+    p.arithmetic = arithmetic;
+    multiply(function, p, engines, context, stream);
+  });
+}
+
+/// dinp = dout weight, then the epilogue
+inline void matmul_input_gradient(const char* function, float* dinp, const float* dout,
+                                  const float* weight, matmul_shape shape,
+                                  const products::epilogue& then, precision arithmetic,
+                                  products::engines engines, matmul_context& context,
+                                  cudaStream_t stream) {
+  const std::int64_t C = shape.channels;
+  const std::int64_t OC = shape.out_channels;
+  for_each_row_run(shape, [&](std::int64_t first, std::int64_t rows) {
+    products::product p{{dinp + first * C, C}, {dout + first * OC, OC}, {weight, C}, rows, C, OC};
+    p.then = advanced(then, first * C);
+    if (then.column_sums != nullptr) {
+      p.then.column_sums = then.column_sums + first / products::column_sum_rows * C;
+    }
+    p.arithmetic = arithmetic;
+    multiply(function, p, engines, context, stream);
+  });
+}
+
+/// dweight (+)= dout^T inp
+template <int BlockSize>
+void matmul_weight_gradient(const char* function, float* dweight, const float* dout,
+                            const float* inp, matmul_shape shape, precision arithmetic,
+                            accumulation mode, products::engines engines, matmul_context& context,
+                            cudaStream_t stream) {
+  const std::int64_t C = shape.channels;
+  const std::int64_t OC = shape.out_channels;
+  if (shape.rows == 0 && mode == accumulation::overwrite) {
+    fill_rows<BlockSize>(function, dweight, nullptr, OC, C, stream);
+  }
+  for_each_row_run(shape, [&](std::int64_t first, std::int64_t rows) {
+    products::product p{{dweight, C}, {dout + first * OC, OC, true}, {inp + first * C, C}, OC, C,
+                        rows};
+    if (first > 0 || mode == accumulation::add) p.then.residual = dweight;
+    p.arithmetic = arithmetic;
+    multiply(function, p, engines, context, stream);
+  });
+}
+
+/// dbias (+)= sums over the rows of dout
+template <int BlockSize>
+void matmul_bias_gradient(const char* function, float* dbias, void* workspace, const float* dout,
+                          matmul_shape shape, accumulation mode, cudaStream_t stream) {
+  column_sum<1, BlockSize>(function, {{dbias}}, workspace, {shape.rows, shape.out_channels},
+                           is_16_byte_accessible(shape.out_channels, dout),
+                           device::bias_gradient{dout, shape.out_channels}, mode, stream);
+}
+
+/// Who computes a product, and why.
+inline matmul_path path_of(const products::product& p, products::engines engines,
+                           matmul_context& context) {
+  if (const char* planned = context.planned_kernel(p, engines)) {
+    return {planned, "the context's plan, which was tuned or loaded"};
+  }
+  const candidate_list candidates = list_candidates(p, engines, context);
+  const products::candidates& list = candidates.list();
+  if (list.preferred >= 0) {
+    return {list.kernels[static_cast<std::size_t>(list.preferred)].name, candidates.reason()};
+  }
+  return {"cublaslt", candidates.reason()};
+}
+
+}  // namespace detail
+LLMC_NAMESPACE_END

@@ -1,0 +1,94 @@
+/// @file
+/// Descriptors of matrices for bulk copies (sm_90 on), made once and kept. Plain C++.
+#pragma once
+
+#include <cuda.h>
+#include <cuda_runtime_api.h>
+
+#include <array>
+#include <cstdint>
+#include <map>
+#include <string>
+
+#include <llmc/detail/matmul/candidates.hpp>
+#include <llmc/detail/namespace.hpp>
+#include <llmc/error.hpp>
+
+LLMC_TYPES_BEGIN
+
+namespace products {
+
+/// Keeps the maps made so far. It is emptied when it holds many: a program that multiplies ever new
+/// buffers should not grow.
+class tensor_map_cache {
+ public:
+  CUtensorMap find(const char* function, const tensor_box& box) {
+    const key k = key_of(box);
+    const auto found = maps_.find(k);
+    if (found != maps_.end()) return found->second;
+    constexpr std::size_t most_maps = 4096;
+    if (maps_.size() >= most_maps) maps_.clear();
+    return maps_.emplace(k, encode(function, box)).first->second;
+  }
+
+ private:
+  using key = std::array<std::uint64_t, 17>;
+
+  static key key_of(const tensor_box& b) {
+    key k{};
+    std::size_t n = 0;
+    k[n++] = static_cast<std::uint64_t>(reinterpret_cast<std::uintptr_t>(b.data));
+    for (int i = 0; i < b.rank; ++i) k[n++] = b.extents[i];
+    for (int i = 0; i + 1 < b.rank; ++i) k[n++] = b.strides[i];
+    for (int i = 0; i < b.rank; ++i) k[n++] = b.box[i];
+    k[15] = static_cast<std::uint64_t>(b.rank);
+    k[16] = b.rounds_to_tf32 ? 1 : 0;
+    return k;
+  }
+
+  /// The driver's function, without linking the driver.
+  decltype(&cuTensorMapEncodeTiled) encoder(const char* function) {
+    if (encoder_ != nullptr) return encoder_;
+    void* address = nullptr;
+    cudaDriverEntryPointQueryResult result{};
+#if CUDART_VERSION >= 12050
+    const cudaError_t code = cudaGetDriverEntryPointByVersion("cuTensorMapEncodeTiled", &address,
+                                                              12000, cudaEnableDefault, &result);
+#else
+    const cudaError_t code =
+        cudaGetDriverEntryPoint("cuTensorMapEncodeTiled", &address, cudaEnableDefault, &result);
+#endif
+    if (code != cudaSuccess || result != cudaDriverEntryPointSuccess) {
+      throw cuda_error(std::string(function) + ": the driver has no cuTensorMapEncodeTiled",
+                       static_cast<int>(code));
+    }
+    encoder_ = reinterpret_cast<decltype(encoder_)>(address);
+    return encoder_;
+  }
+
+  CUtensorMap encode(const char* function, const tensor_box& b) {
+    CUtensorMap map{};
+    const cuuint32_t steps[5] = {1, 1, 1, 1, 1};
+    cuuint64_t extents[5] = {}, strides[4] = {};
+    for (int i = 0; i < b.rank; ++i) extents[i] = b.extents[i];
+    for (int i = 0; i + 1 < b.rank; ++i) strides[i] = b.strides[i];
+    const CUresult code = encoder(function)(
+        &map, b.rounds_to_tf32 ? CU_TENSOR_MAP_DATA_TYPE_TFLOAT32 : CU_TENSOR_MAP_DATA_TYPE_FLOAT32,
+        static_cast<cuuint32_t>(b.rank), const_cast<float*>(b.data), extents, strides, b.box, steps,
+        CU_TENSOR_MAP_INTERLEAVE_NONE, CU_TENSOR_MAP_SWIZZLE_128B,
+        CU_TENSOR_MAP_L2_PROMOTION_L2_256B, CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE);
+    if (code != CUDA_SUCCESS) {
+      throw cuda_error(std::string(function) + ": cuTensorMapEncodeTiled failed with CUresult " +
+                           std::to_string(static_cast<int>(code)),
+                       static_cast<int>(code));
+    }
+    return map;
+  }
+
+  std::map<key, CUtensorMap> maps_;
+  decltype(&cuTensorMapEncodeTiled) encoder_ = nullptr;
+};
+
+}  // namespace products
+
+LLMC_TYPES_END

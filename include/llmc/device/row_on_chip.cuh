@@ -1,0 +1,127 @@
+/// @file
+/// A long row of scores that stays on the chip while a block passes over it again and again: its
+/// first part in registers, the rest in shared memory, where each thread finds only what it put
+/// there itself. The two hold more together than either: at 201 KB a row of GPT-2's logits leaves
+/// room for a second row on a multiprocessor of an H100, which is read while the first is computed.
+#pragma once
+
+#include <llmc/detail/cuda_only.hpp>
+
+#include <llmc/detail/namespace.hpp>
+#include <llmc/device/copy_async.cuh>
+#include <llmc/device/pack.cuh>
+#include <llmc/device/reduce.cuh>
+#include <llmc/device/row_softmax.cuh>
+
+LLMC_NAMESPACE_BEGIN
+namespace device {
+
+/// The packs of a row that the threads of a block keep in registers: 88 floats a thread, of 128
+/// registers, where the block leaves it as many.
+constexpr int packs_in_registers(int block_size) {
+  return block_size * (block_size <= 512 ? 22 : 8);
+}
+
+template <int BlockSize>
+class row_on_chip {
+ public:
+  /// `shared` has room for the packs that the registers do not take; rows begin at 16-byte
+  /// boundaries and are readable up to a multiple of 4, and of that `count` scores take part.
+  __device__ __forceinline__ row_on_chip(float* shared, const float* row, int count)
+      : shared_(shared), count_(count) {
+    copy_rest(row);
+#pragma unroll
+    for (int k = 0; k < registers; ++k) {
+      if (column(k) < count) kept_[k] = device::load<4>(row + column(k));
+    }
+    if constexpr (has_copy_async) wait_for_copies();
+  }
+
+  /// Calls `body(pack, c)` for each of this thread's packs, by reference; c is its first column. It
+  /// may change the pack: `update` keeps that, `visit` may lose it. Scores that do not take part
+  /// are -infinity.
+  template <class Body>
+  __device__ __forceinline__ void visit(Body body) {
+    for_each<false>(body);
+  }
+  template <class Body>
+  __device__ __forceinline__ void update(Body body) {
+    for_each<true>(body);
+  }
+
+ private:
+  static constexpr int registers = packs_in_registers(BlockSize) / BlockSize;
+
+  __device__ __forceinline__ static int column(int k) {
+    return (static_cast<int>(threadIdx.x) + k * BlockSize) * 4;
+  }
+  __device__ __forceinline__ float* shared_at(int c) const {
+    return shared_ + (c - registers * BlockSize * 4);
+  }
+
+  __device__ __forceinline__ void copy_rest(const float* row) {
+    for (int c = column(registers); c < count_; c += BlockSize * 4) {
+      if constexpr (has_copy_async) {
+        copy_async_4(shared_at(c), row + c);
+      } else {
+        store(shared_at(c), device::load<4>(row + c));
+      }
+    }
+    if constexpr (has_copy_async) commit_copies();
+  }
+
+  __device__ __forceinline__ void mask(pack<4>& x, int c) const {
+    if (c + 4 <= count_) return;
+#pragma unroll
+    for (int i = 1; i < 4; ++i) {
+      if (c + i >= count_) x[i] = minus_infinity();
+    }
+  }
+
+  template <bool Keep, class Body>
+  __device__ __forceinline__ void for_each(Body body) {
+#pragma unroll
+    for (int k = 0; k < registers; ++k) {
+      if (column(k) >= count_) continue;
+      mask(kept_[k], column(k));
+      body(kept_[k], column(k));
+    }
+    for (int c = column(registers); c < count_; c += BlockSize * 4) {
+      auto x = device::load<4>(shared_at(c));
+      mask(x, c);
+      body(x, c);
+      if constexpr (Keep) store(shared_at(c), x);
+    }
+  }
+
+  pack<4> kept_[registers];
+  float* shared_;
+  int count_;
+};
+
+/// Replaces every score by exp(score - maximum). All threads of the block must call it, and all get
+/// the statistics; a row that has no softmax becomes NaN.
+template <int BlockSize>
+__device__ __forceinline__ softmax_statistics
+softmax_exponentials(row_on_chip<BlockSize>& row,
+                     typename block_reducer<float, BlockSize>::storage& storage) {
+  block_reducer<float, BlockSize> reducer(storage);
+  float share = minus_infinity();
+  row.visit([&](pack<4>& x, int) {
+#pragma unroll
+    for (int i = 0; i < 4; ++i) share = fmaxf(share, x[i]);
+  });
+  const float max = reducer.max(share);
+  float sum = 0.0f;
+  row.update([&](pack<4>& x, int) {
+#pragma unroll
+    for (int i = 0; i < 4; ++i) {
+      x[i] = expf(x[i] - max);
+      sum += x[i];
+    }
+  });
+  return {max, reducer.sum(sum)};
+}
+
+}  // namespace device
+LLMC_NAMESPACE_END

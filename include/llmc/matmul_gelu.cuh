@@ -1,0 +1,166 @@
+/// @file
+/// A linear layer next to a GELU, in one pass where the product's kernel can do both:
+///
+///     before_gelu = inp weight^T + bias,  out = gelu(before_gelu)
+///
+/// and the gradient through a linear layer and the GELU before it:
+///
+///     dgelu_inp = (dout weight) * gelu'(gelu_inp)
+///
+/// See matmul.cuh and gelu.cuh for the two by themselves; the variants are those of matmul.cuh.
+#pragma once
+
+#include <llmc/detail/cuda_only.hpp>
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+
+#include <llmc/detail/checks.hpp>
+#include <llmc/detail/launch.cuh>
+#include <llmc/detail/matmul/layer.cuh>
+#include <llmc/detail/namespace.hpp>
+#include <llmc/device/column_sum.cuh>
+#include <llmc/matmul.cuh>
+#include <llmc/matmul_context.hpp>
+#include <llmc/types.hpp>
+
+// ---- forward ----
+
+LLMC_NAMESPACE_BEGIN
+
+/// A linear layer and its GELU.
+///
+/// @param[out]    out         (rows, OC), overwritten
+/// @param[out]    before_gelu (rows, OC), overwritten with what the GELU is of, for backward
+/// @param[in]     inp         (rows, C)
+/// @param[in]     weight      (OC, C)
+/// @param[in]     bias        (OC), or null for none
+/// @param         arithmetic  of the product; the GELU is always FP32
+/// @param[in,out] context     of the current device; its workspace is used until the stream gets
+///                            there
+///
+/// No output may alias another array. Any alignment. Deterministic. Throws invalid_argument for
+/// rows < 0, C < 1, OC < 1, a null array or a context of another device; unsupported for ieee by
+/// `tensor_core`; cublas_error or cuda_error if a launch fails.
+template <matmul_forward_variant Variant = matmul_forward_variant::automatic>
+void matmul_gelu_forward(float* out, float* before_gelu, const float* inp, const float* weight,
+                         const float* bias, matmul_shape shape, precision arithmetic,
+                         matmul_context& context, cudaStream_t stream) {
+  constexpr const char* function = "llmc::matmul_gelu_forward";
+  checks::require_shape(function, shape);
+  checks::require_at_least(function, "channels", shape.channels, 1);
+  if (shape.rows == 0) return;
+  checks::require_pointer(function, "out", out);
+  checks::require_pointer(function, "before_gelu", before_gelu);
+  checks::require_pointer(function, "inp", inp);
+  checks::require_pointer(function, "weight", weight);
+  constexpr products::engines engines = detail::matmul_engines(Variant);
+  checks::require_engines(function, engines, arithmetic);
+
+  products::epilogue then;
+  then.bias = bias;
+  then.before_gelu = before_gelu;
+  detail::matmul_output(function, out, inp, weight, shape, then, arithmetic, engines, context,
+                        stream);
+}
+
+LLMC_NAMESPACE_END
+
+// ---- backward ----
+
+LLMC_NAMESPACE_BEGIN
+namespace detail {
+
+/// The partial sums of columns that a product leaves, as column_sum's second stage takes them.
+inline std::int64_t product_sum_chunks(std::int64_t rows) {
+  return ceil_div(rows, products::column_sum_rows);
+}
+
+}  // namespace detail
+
+/// Bytes of scratch that gelu_matmul_backward needs for this shape.
+inline std::size_t gelu_matmul_backward_workspace_bytes(matmul_shape shape) {
+  constexpr const char* function = "llmc::gelu_matmul_backward_workspace_bytes";
+  const std::size_t before =
+      checks::bytes<float>(function, detail::product_sum_chunks(shape.rows), shape.channels);
+  const std::size_t after = matmul_backward_workspace_bytes(shape);
+  return before > after ? before : after;
+}
+
+/// The gradients of a linear layer whose input is the GELU of `gelu_inp`:
+///
+///     dgelu_inp[r][c] = gelu'(gelu_inp[r][c]) * sum_o dout[r][o] * weight[o][c]
+///     dgelu_bias[c]   = sum_r dgelu_inp[r][c]: of the bias of the layer before the GELU
+///     dweight[o][c]   = sum_r dout[r][o] * inp[r][c]
+///     dbias[o]        = sum_r dout[r][o]
+///
+/// @param[out]    dgelu_inp  (rows, C), overwritten whatever `mode` says; null: neither it nor
+///                           dgelu_bias is computed
+/// @param[in,out] dgelu_bias (C), overwritten or added to as `mode` says; null: not computed
+/// @param[in,out] dweight    (OC, C), likewise
+/// @param[in,out] dbias      (OC), likewise
+/// @param[out]    workspace  gelu_matmul_backward_workspace_bytes(shape) bytes, its contents are
+///                           lost; may be null where both bias gradients are
+/// @param[in]     dout       (rows, OC)
+/// @param[in]     gelu_inp   (rows, C), before_gelu of the forward pass; may be null where
+/// dgelu_inp
+///                           is
+/// @param[in]     inp        (rows, C), the GELU of it; may be null where dweight is
+/// @param[in]     weight     (OC, C); may be null where dgelu_inp is
+/// @param         arithmetic of the two products
+/// @param[in,out] context    of the current device; its workspace is used until the stream gets
+///                           there
+///
+/// No output may alias another array. Sums over no rows are 0. Any alignment. Deterministic. Throws
+/// invalid_argument for rows < 0, C < 1, OC < 1, a null array that is needed or a context of
+/// another device; unsupported for ieee by `tensor_core`; cublas_error or cuda_error if a launch
+/// fails.
+template <matmul_backward_variant Variant = matmul_backward_variant::automatic,
+          int BlockSize = matmul_backward_block_size<Variant>>
+void gelu_matmul_backward(float* dgelu_inp, float* dgelu_bias, float* dweight, float* dbias,
+                          void* workspace, const float* dout, const float* gelu_inp,
+                          const float* inp, const float* weight, matmul_shape shape,
+                          precision arithmetic, accumulation mode, matmul_context& context,
+                          cudaStream_t stream) {
+  static_assert(detail::is_block_size(BlockSize),
+                "gelu_matmul_backward: BlockSize must be a multiple of 32 between 32 and 1024");
+  constexpr const char* function = "llmc::gelu_matmul_backward";
+  checks::require_shape(function, shape);
+  checks::require_at_least(function, "channels", shape.channels, 1);
+  constexpr products::engines engines = detail::matmul_engines(Variant);
+  checks::require_engines(function, engines, arithmetic);
+  if (shape.rows > 0) {
+    checks::require_pointer(function, "dout", dout);
+    if (dweight != nullptr) checks::require_pointer(function, "inp", inp);
+    if (dgelu_inp != nullptr) {
+      checks::require_pointer(function, "gelu_inp", gelu_inp);
+      checks::require_pointer(function, "weight", weight);
+    }
+    if (dgelu_bias != nullptr || dbias != nullptr) {
+      checks::require_pointer(function, "workspace", workspace);
+    }
+  }
+
+  if (dgelu_inp != nullptr) {
+    float* const sums = dgelu_bias == nullptr ? nullptr : static_cast<float*>(workspace);
+    products::epilogue then;
+    then.gelu_inp = gelu_inp;
+    then.column_sums = sums;
+    detail::matmul_input_gradient(function, dgelu_inp, dout, weight, shape, then, arithmetic,
+                                  engines, context, stream);
+    if (dgelu_bias != nullptr) {
+      detail::column_sum_total<1, BlockSize>(function, {{dgelu_bias}}, sums, shape.channels,
+                                             detail::product_sum_chunks(shape.rows), mode, stream);
+    }
+  }
+  if (dweight != nullptr) {
+    detail::matmul_weight_gradient<BlockSize>(function, dweight, dout, inp, shape, arithmetic, mode,
+                                              engines, context, stream);
+  }
+  if (dbias != nullptr) {
+    detail::matmul_bias_gradient<BlockSize>(function, dbias, workspace, dout, shape, mode, stream);
+  }
+}
+
+LLMC_NAMESPACE_END

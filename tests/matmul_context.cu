@@ -1,0 +1,570 @@
+#include <llmc/matmul_context.hpp>
+#include <llmc/reference/matmul.hpp>
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <initializer_list>
+#include <sstream>
+#include <stdexcept>
+#include <string>
+#include <vector>
+
+#include "support/compare.hpp"
+#include "support/gpu.cuh"
+#include "support/random.hpp"
+
+using namespace llmc_test;
+namespace products = llmc::products;
+using llmc::matmul_context;
+using llmc::matmul_shape;
+using products::candidates;
+using products::engines;
+using products::kernel_candidate;
+using products::product;
+
+namespace {
+
+// ---- kernels that stand for llmc's own ----
+
+__device__ float element(const products::matrix<const float>& m, std::int64_t row,
+                         std::int64_t column) {
+  return m.transposed ? m.data[column * m.stride + row] : m.data[row * m.stride + column];
+}
+
+constexpr int block_size = 128;
+
+__global__ void __launch_bounds__(block_size) naive_kernel(product p) {
+  const std::int64_t first = std::int64_t{blockIdx.x} * blockDim.x + threadIdx.x;
+  const std::int64_t step = std::int64_t{gridDim.x} * blockDim.x;
+  for (std::int64_t i = first; i < p.rows * p.columns; i += step) {
+    const std::int64_t row = i / p.columns, column = i % p.columns;
+    float sum = p.then.bias == nullptr ? 0.0f : p.then.bias[column];
+    for (std::int64_t k = 0; k < p.inner; ++k) {
+      sum += element(p.inp1, row, k) * element(p.inp2, k, column);
+    }
+    const std::int64_t at = row * p.out.stride + column;
+    p.out.data[at] = p.then.residual == nullptr ? sum : sum + p.then.residual[at];
+  }
+}
+
+__global__ void add_bias_kernel(product p) {
+  for (std::int64_t i = threadIdx.x; i < p.rows * p.columns; i += blockDim.x) {
+    const std::int64_t row = i / p.columns, column = i % p.columns;
+    p.out.data[row * p.out.stride + column] += p.then.bias[column];
+  }
+}
+
+int naive_calls = 0;
+
+void call_naive(const char*, const product& p, matmul_context&, cudaStream_t stream) {
+  ++naive_calls;
+  naive_kernel<<<16, block_size, 0, stream>>>(p);
+}
+
+/// One warp: slower than anything.
+void call_slow(const char*, const product& p, matmul_context&, cudaStream_t stream) {
+  naive_kernel<<<1, 32, 0, stream>>>(p);
+}
+
+/// Faster than anything, and good for nothing else.
+void call_nothing(const char*, const product&, matmul_context&, cudaStream_t) {}
+
+void call_failing(const char* function, const product&, matmul_context&, cudaStream_t) {
+  throw llmc::unsupported(std::string(function) + ": the kernel that always fails");
+}
+
+/// By a product of its own, which the same context runs, and a kernel.
+void call_composed(const char* function, const product& p, matmul_context& context,
+                   cudaStream_t stream) {
+  product plain = p;
+  plain.then.bias = nullptr;
+  context.multiply(function, plain, stream);
+  add_bias_kernel<<<1, block_size, 0, stream>>>(p);
+}
+
+const kernel_candidate naive{"naive 1", call_naive};
+const kernel_candidate slow{"slow", call_slow};
+const kernel_candidate nothing{"nothing", call_nothing};
+const kernel_candidate failing{"failing", call_failing};
+const kernel_candidate composed{"composed", call_composed};
+
+/// A list of these and cuBLASLt, of which cuBLASLt is preferred.
+candidates all_of(std::initializer_list<kernel_candidate> kernels) {
+  candidates list;
+  for (const kernel_candidate& kernel : kernels) {
+    list.kernels[static_cast<std::size_t>(list.count++)] = kernel;
+  }
+  return list;
+}
+
+/// A list of these alone, of which the first is preferred.
+candidates own_of(std::initializer_list<kernel_candidate> kernels) {
+  candidates list = all_of(kernels);
+  list.library = false;
+  list.preferred = 0;
+  return list;
+}
+
+// ---- a product to run ----
+
+/// A linear layer's arrays, and what comes out.
+struct layer {
+  matmul_shape shape;
+  std::vector<float> inp_values, weight_values, bias_values;
+  buffer<float> inp, weight, bias;
+  std::vector<double> expected;
+
+  explicit layer(matmul_shape s, int misalignment = 0)
+      : shape(s),
+        inp_values(random_normal(s.rows * s.channels, 1)),
+        weight_values(random_normal(s.out_channels * s.channels, 2)),
+        bias_values(random_normal(s.out_channels, 3)),
+        inp(inp_values, misalignment),
+        weight(weight_values, misalignment),
+        bias(bias_values, misalignment),
+        expected(static_cast<std::size_t>(outputs())) {
+    const std::vector<double> x = widen(inp_values), w = widen(weight_values),
+                              b = widen(bias_values);
+    llmc::reference::matmul_forward(expected.data(), x.data(), w.data(), b.data(), s);
+  }
+
+  std::int64_t outputs() const { return shape.rows * shape.out_channels; }
+  tolerance allowed() const { return sum_tolerance(shape.channels, 4.0); }
+
+  product into(float* out) const {
+    const std::int64_t C = shape.channels, OC = shape.out_channels;
+    product p{{out, OC}, {inp, C}, {weight, C, true}, shape.rows, OC, C};
+    p.then.bias = bias;
+    return p;
+  }
+};
+
+/// Runs a product as its plan says, or as `list` does where there is none.
+void run_product(matmul_context& context, const product& p, const candidates& list,
+                 cudaStream_t stream) {
+  context.run(
+      "test", p, engines::any, [&] { return list; }, stream);
+}
+
+/// Finds the plan and leaves the product's outputs as one call does.
+void tune_product(matmul_context& context, const product& p, const candidates& list) {
+  const stream s;
+  check_cuda(cudaDeviceSynchronize());  // for what the default stream fills outputs with
+  context.tune(s, [&] { run_product(context, p, list, s); });
+}
+
+std::string plan_of(const matmul_context& context, const product& p) {
+  const char* kernel = context.planned_kernel(p, engines::any);
+  return kernel == nullptr ? "none" : kernel;
+}
+
+std::string saved(const matmul_context& context) {
+  std::ostringstream text;
+  context.save_plans(text);
+  return text.str();
+}
+
+bool begins_with(const std::string& text, const std::string& with) {
+  return text.compare(0, with.size(), with) == 0;
+}
+
+void load(matmul_context& context, const std::string& text) {
+  std::istringstream from(text);
+  context.load_plans(from, "my.plans");
+}
+
+}  // namespace
+
+// ---- who computes a product ----
+
+TEST_CASE("a context that was not tuned takes the preferred candidate", "[matmul_context]") {
+  LLMC_REQUIRE_GPU();
+  const layer l({33, 65, 17});
+  matmul_context context;
+  output out(l.outputs());
+  const candidates list = GENERATE(true, false) ? own_of({naive, failing}) : all_of({failing});
+  const int calls_before = naive_calls;
+  run({&out}, [&](cudaStream_t s) { run_product(context, l.into(out), list, s); });
+  CHECK((naive_calls > calls_before) == !list.library);
+  check_close("out", out.values(), l.expected, l.allowed());
+  CHECK(plan_of(context, l.into(out)) == "none");
+}
+
+TEST_CASE("candidates are asked for once a plan", "[matmul_context]") {
+  LLMC_REQUIRE_GPU();
+  const layer l({5, 6, 7});
+  matmul_context context;
+  output out(l.outputs());
+  const stream s;
+  int asked = 0;
+  for (int i = 0; i < 3; ++i) {
+    context.run(
+        "test", l.into(out), engines::any,
+        [&] {
+          ++asked;
+          return own_of({naive});
+        },
+        s);
+  }
+  s.synchronize();
+  CHECK(asked == 1);
+}
+
+TEST_CASE("a candidate may run products itself, also while tuning", "[matmul_context]") {
+  LLMC_REQUIRE_GPU();
+  const int misalignment = GENERATE(0, 1);
+  const layer l({33, 64, 129}, misalignment);
+  matmul_context context;
+  output out(l.outputs(), misalignment);
+  const auto launch = [&](cudaStream_t s) {
+    run_product(context, l.into(out), own_of({composed}), s);
+  };
+  run({&out}, launch);
+  check_close("out", out.values(), l.expected, l.allowed());
+
+  out.reset();
+  tune_product(context, l.into(out), own_of({composed}));
+  check_close("out of tuning", out.values(), l.expected, l.allowed());
+  product plain = l.into(out);
+  plain.then.bias = nullptr;
+  CHECK(plan_of(context, l.into(out)) == "composed");
+  const char* within = context.planned_kernel(plain, engines::library);
+  CHECK(std::string(within == nullptr ? "none" : within) == "cublaslt");
+  run({&out}, launch);
+  check_close("out after tuning", out.values(), l.expected, l.allowed());
+}
+
+TEST_CASE("cuBLASLt adds a residual from elsewhere and in place", "[matmul_context]") {
+  LLMC_REQUIRE_GPU();
+  const layer l({33, 65, 17}, GENERATE(0, 1));
+  const bool in_place = GENERATE(true, false);
+  const buffer<float> residual(std::vector<float>(l.expected.size(), preset));
+  matmul_context context;
+  output out(l.outputs(), in_place ? llmc::accumulation::add : llmc::accumulation::overwrite);
+  product p = l.into(out);
+  p.then.residual = in_place ? p.out.data : residual.get();
+  run({&out}, [&](cudaStream_t s) { context.multiply("test", p, s); });
+  check_close("out", out.values(), expected_gradient(l.expected, llmc::accumulation::add),
+              l.allowed());
+}
+
+// ---- tuning ----
+
+TEST_CASE("tune takes the fastest candidate", "[matmul_context]") {
+  LLMC_REQUIRE_GPU();
+  const layer l({64, 96, 80});
+  matmul_context context;
+  output out(l.outputs());
+  const product p = l.into(out);
+
+  SECTION("cuBLASLt") {
+    tune_product(context, p, all_of({slow}));
+    CHECK(plan_of(context, p) == "cublaslt");
+    check_close("out", out.values(), l.expected, l.allowed());
+  }
+  SECTION("a kernel of our own") {
+    tune_product(context, p, all_of({slow, nothing}));
+    CHECK(plan_of(context, p) == "nothing");
+  }
+  SECTION("the only one") {
+    tune_product(context, p, own_of({naive}));
+    CHECK(plan_of(context, p) == "naive 1");
+    check_close("out", out.values(), l.expected, l.allowed());
+  }
+  SECTION("passing over those that fail") {
+    tune_product(context, p, own_of({failing, naive}));
+    CHECK(plan_of(context, p) == "naive 1");
+  }
+  SECTION("once") {
+    tune_product(context, p, own_of({slow}));
+    tune_product(context, p, own_of({nothing}));
+    CHECK(plan_of(context, p) == "slow");
+  }
+  SECTION("also where an untuned plan was used before") {
+    const stream s;
+    run_product(context, p, all_of({}), s);
+    s.synchronize();
+    tune_product(context, p, own_of({naive}));
+    CHECK(plan_of(context, p) == "naive 1");
+  }
+  SECTION("or throws if all fail, and leaves the plan as it was") {
+    CHECK_THROWS_WITH(tune_product(context, p, own_of({failing})),
+                      "test: no candidate can do this product");
+    CHECK(plan_of(context, p) == "none");
+    const stream s;
+    run_product(context, p, own_of({naive}), s);
+    s.synchronize();
+    check_close("out", out.values(), l.expected, l.allowed());
+  }
+}
+
+TEST_CASE("tune leaves what the products leave", "[matmul_context]") {
+  LLMC_REQUIRE_GPU();
+  const int misalignment = GENERATE(0, 1, 2);
+  const llmc::accumulation mode = GENERATE(llmc::accumulation::overwrite, llmc::accumulation::add);
+  const matmul_shape shape =
+      GENERATE(matmul_shape{32, 64, 128}, matmul_shape{33, 65, 129}, matmul_shape{1, 1, 1});
+  INFO("rows " << shape.rows << ", misalignment " << misalignment);
+  const layer l(shape, misalignment);
+  matmul_context context;
+  output out(l.outputs(), mode, misalignment);
+  product p = l.into(out);
+  if (mode == llmc::accumulation::add) p.then.residual = p.out.data;
+  const std::vector<double> expected = expected_gradient(l.expected, mode);
+
+  out.reset();
+  tune_product(context, p, all_of({naive}));
+  check_close("out of tuning", out.values(), expected, l.allowed());
+  CHECK(out.guards_intact());
+  CHECK(plan_of(context, p) != "none");
+  run({&out}, [&](cudaStream_t s) { run_product(context, p, all_of({naive}), s); });
+  check_close("out after tuning", out.values(), expected, l.allowed());
+}
+
+TEST_CASE("tune finds plans for batches", "[matmul_context]") {
+  LLMC_REQUIRE_GPU();
+  const layer l({24, 16, 8});  // as 3 batches of 8 rows, whose columns lie side by side in out
+  matmul_context context;
+  output out(l.outputs());
+  product p{{out, 24, false, 8}, {l.inp, 16, false, 128}, {l.weight, 16, true}, 8, 8, 16, 3};
+  const stream s;
+  context.tune(s, [&] { context.multiply("test", p, s); });
+
+  std::vector<double> expected(l.expected.size());
+  for (std::size_t row = 0; row < 24; ++row) {
+    for (std::size_t column = 0; column < 8; ++column) {
+      expected[row % 8 * 24 + row / 8 * 8 + column] =
+          l.expected[row * 8 + column] - static_cast<double>(l.bias_values[column]);
+    }
+  }
+  check_close("out", out.values(), expected, l.allowed());
+}
+
+TEST_CASE("tune rejects a stream that is being captured", "[matmul_context]") {
+  LLMC_REQUIRE_GPU();
+  matmul_context context;
+  const stream s;
+  bool called = false;
+  cudaGraph_t graph = nullptr;
+  check_cuda(cudaStreamBeginCapture(s, cudaStreamCaptureModeGlobal));
+  CHECK_THROWS_WITH(context.tune(s, [&] { called = true; }),
+                    "llmc::matmul_context::tune: the stream must not be capturing while products "
+                    "are tuned");
+  check_cuda(cudaStreamEndCapture(s, &graph));
+  cudaGraphDestroy(graph);
+  CHECK_FALSE(called);
+}
+
+TEST_CASE("tune rejects products on another stream", "[matmul_context]") {
+  LLMC_REQUIRE_GPU();
+  const layer l({5, 6, 7});
+  matmul_context context;
+  output out(l.outputs());
+  const stream s, other;
+  CHECK_THROWS_AS(
+      context.tune(s, [&] { run_product(context, l.into(out), own_of({naive}), other); }),
+      llmc::invalid_argument);
+  CHECK(plan_of(context, l.into(out)) == "none");
+}
+
+TEST_CASE("tune ends when its body throws", "[matmul_context]") {
+  LLMC_REQUIRE_GPU();
+  const layer l({5, 6, 7}), next({6, 6, 7});
+  matmul_context context;
+  output out(l.outputs()), next_out(next.outputs());
+  const stream s;
+  CHECK_THROWS_AS(context.tune(s,
+                               [&] {
+                                 run_product(context, l.into(out), own_of({naive}), s);
+                                 throw std::runtime_error("the body's own");
+                               }),
+                  std::runtime_error);
+  CHECK(plan_of(context, l.into(out)) == "naive 1");
+  run_product(context, next.into(next_out), own_of({naive}), s);
+  s.synchronize();
+  CHECK(plan_of(context, next.into(next_out)) == "none");
+  check_close("out", next_out.values(), next.expected, next.allowed());
+}
+
+// ---- plans in files ----
+
+TEST_CASE("a context with loaded plans computes the same bits", "[matmul_context]") {
+  LLMC_REQUIRE_GPU();
+  const layer layers[] = {layer({256, 768, 320}), layer({33, 65, 129}), layer({64, 64, 64}, 1)};
+  matmul_context tuned, loaded;
+  const auto run_all = [&](matmul_context& context, std::vector<std::vector<float>>& results) {
+    for (const layer& l : layers) {
+      output out(l.outputs());
+      run({&out}, [&](cudaStream_t s) { run_product(context, l.into(out), all_of({naive}), s); });
+      results.push_back(out.values());
+    }
+  };
+  for (const layer& l : layers) {
+    output out(l.outputs());
+    tune_product(tuned, l.into(out), all_of({naive}));
+  }
+  std::vector<std::vector<float>> wanted, got;
+  run_all(tuned, wanted);
+  load(loaded, saved(tuned));
+  CHECK(saved(loaded) == saved(tuned));
+  run_all(loaded, got);
+  CHECK(same_bits(got, wanted));
+  CHECK(saved(loaded) == saved(tuned));
+
+  // Loaded plans are not tuned again.
+  output out(layers[0].outputs());
+  tune_product(loaded, layers[0].into(out), all_of({nothing}));
+  CHECK(saved(loaded) == saved(tuned));
+}
+
+TEST_CASE("plans that were not tuned are not saved", "[matmul_context]") {
+  LLMC_REQUIRE_GPU();
+  const layer l({5, 6, 7});
+  matmul_context context;
+  output out(l.outputs());
+  const stream s;
+  run_product(context, l.into(out), all_of({}), s);
+  s.synchronize();
+  const std::string text = saved(context);
+  CHECK(text.substr(text.find('\n')) == "\nplans: 0\n");
+}
+
+TEST_CASE("a loaded plan is used from the next call on", "[matmul_context]") {
+  LLMC_REQUIRE_GPU();
+  const layer l({5, 6, 7});
+  matmul_context tuned, loaded;
+  output out(l.outputs());
+  const product p = l.into(out);
+  tune_product(tuned, p, own_of({naive}));
+
+  const stream s;
+  run_product(loaded, p, all_of({naive}), s);
+  load(loaded, saved(tuned));
+  CHECK(plan_of(loaded, p) == "naive 1");
+  const int calls_before = naive_calls;
+  run_product(loaded, p, all_of({slow, naive}), s);
+  s.synchronize();
+  CHECK(naive_calls == calls_before + 1);
+  check_close("out", out.values(), l.expected, l.allowed());
+}
+
+TEST_CASE("a loaded plan of a kernel that is not there is unsupported", "[matmul_context]") {
+  LLMC_REQUIRE_GPU();
+  const layer l({5, 6, 7});
+  matmul_context tuned, loaded;
+  output out(l.outputs());
+  const product p = l.into(out);
+  tune_product(tuned, p, own_of({naive}));
+  load(loaded, saved(tuned));
+  const stream s;
+  CHECK_THROWS_WITH(run_product(loaded, p, all_of({slow}), s),
+                    "test: the plan says kernel 'naive 1', which cannot do this product in this "
+                    "build on this device");
+  CHECK_THROWS_AS(run_product(loaded, p, all_of({slow}), s), llmc::unsupported);
+}
+
+TEST_CASE("load_plans rejects plans of something else and changes nothing", "[matmul_context]") {
+  LLMC_REQUIRE_GPU();
+  const layer l({5, 6, 7}), another({6, 6, 7});
+  matmul_context tuned, context;
+  output out(l.outputs()), another_out(another.outputs());
+  tune_product(tuned, l.into(out), all_of({}));
+  tune_product(context, another.into(another_out), own_of({naive}));
+  const std::string text = saved(tuned), before = saved(context);
+  const std::string header = text.substr(0, text.find('\n'));
+
+  const auto rejects = [&](const std::string& changed, const std::string& why) {
+    REQUIRE(changed != text);
+    std::string thrown;
+    try {
+      load(context, changed);
+    } catch (const llmc::invalid_argument& e) {
+      thrown = e.what();
+    }
+    INFO("'" << thrown << "' should begin with my.plans, line " << why);
+    CHECK(begins_with(thrown, "llmc::matmul_context::load_plans: my.plans, line " + why));
+    CHECK(saved(context) == before);
+  };
+  const auto with = [&](const std::string& part, const std::string& other) {
+    std::string changed = text;
+    const std::size_t at = changed.find(part);
+    REQUIRE(at != std::string::npos);
+    return changed.replace(at, part.size(), other);
+  };
+  cudaDeviceProp device{};
+  check_cuda(cudaGetDeviceProperties(&device, 0));
+  const std::string wanted = "1: wanted the line '" + header + "'";
+  rejects(with("llmc ", "llmc 9"), wanted);
+  rejects(with("plans 1,", "plans 2,"), wanted);
+  rejects(with("cuBLASLt ", "cuBLASLt 9"), wanted);
+  rejects(with(device.name, "Abacus"), wanted);
+  rejects(with("sm_", "sm_9"), wanted);
+  rejects(with("cublaslt ", "oracle "), "2: wanted numbers");
+  rejects(with("plans: 1", "plans: 2"), "3: wanted 'plans: 1', got 'plans: 2'");
+  rejects(text.substr(0, text.find("plans: ")), "3: wanted a plan or the number of plans");
+  rejects(text.substr(0, text.size() / 2), "2: wanted numbers");
+  rejects("", "1: wanted");
+  load(context, text);
+  CHECK(plan_of(context, l.into(out)) == "cublaslt");
+  CHECK(plan_of(context, another.into(another_out)) == "naive 1");
+}
+
+// ---- what kernels need of a context ----
+
+TEST_CASE("a context says what its device is", "[matmul_context]") {
+  LLMC_REQUIRE_GPU();
+  const matmul_context context;
+  cudaDeviceProp device{};
+  check_cuda(cudaGetDeviceProperties(&device, context.device()));
+  CHECK(context.multiprocessors() == device.multiProcessorCount);
+  CHECK(context.compute_capability() == 10 * device.major + device.minor);
+}
+
+TEST_CASE("a context has a workspace, and flags that are zero", "[matmul_context]") {
+  LLMC_REQUIRE_GPU();
+  const matmul_context context;
+  check_cuda(cudaMemset(context.workspace(), 1, matmul_context::workspace_bytes));
+  std::vector<std::int32_t> flags(matmul_context::flag_count, 1);
+  check_cuda(cudaMemcpy(flags.data(), context.flags(), flags.size() * sizeof flags[0],
+                        cudaMemcpyDeviceToHost));
+  CHECK(std::count(flags.begin(), flags.end(), 0) == matmul_context::flag_count);
+}
+
+TEST_CASE("a context knows which kernels were built for its device", "[matmul_context]") {
+  LLMC_REQUIRE_GPU();
+  matmul_context context;
+  const auto* kernel = reinterpret_cast<const void*>(&naive_kernel);
+  CHECK(context.has_kernel(kernel, block_size));
+  CHECK(context.has_kernel(kernel, block_size / 2));
+  CHECK_FALSE(context.has_kernel(kernel, block_size + 1));
+  CHECK(context.has_kernel(kernel, block_size));
+  CHECK_FALSE(context.has_kernel(&context, 1));
+  CHECK(cudaPeekAtLastError() == cudaSuccess);
+}
+
+TEST_CASE("a context describes matrices for bulk copies", "[matmul_context]") {
+  LLMC_REQUIRE_GPU();
+  matmul_context context;
+  if (context.compute_capability() < 90) LLMC_SKIP("bulk copies need sm_90");
+  const buffer<float> memory(128 * 64);
+  products::tensor_box box{memory.get(), 2, {64, 128}, {64 * sizeof(float)}, {32, 64}, false};
+  const CUtensorMap first = context.tensor_map("test", box);
+  const auto is_first = [&](const CUtensorMap& map) {
+    return std::memcmp(&map, &first, sizeof first) == 0;
+  };
+  CHECK(is_first(context.tensor_map("test", box)));
+  for (std::uint32_t rows = 1; rows <= 8; ++rows) {
+    box.box[1] = rows;
+    CHECK_FALSE(is_first(context.tensor_map("test", box)));
+  }
+  box.box[1] = 64;
+  box.rounds_to_tf32 = true;
+  CHECK_FALSE(is_first(context.tensor_map("test", box)));
+  box.rounds_to_tf32 = false;
+  CHECK(is_first(context.tensor_map("test", box)));
+
+  box.data = memory.get() + 1;  // bulk copies want 16 bytes
+  CHECK_THROWS_AS(context.tensor_map("test", box), llmc::cuda_error);
+}
