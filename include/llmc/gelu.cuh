@@ -25,18 +25,23 @@ LLMC_TYPES_BEGIN
 enum class gelu_forward_variant {
   /// The best for this device and shape.
   automatic,
-  /// A thread reads 4 numbers, or 1 where the alignment does not allow 4, and writes as many.
-  /// Memory bound, so it wins everywhere.
-  pack_per_thread
+  /// A thread reads 4 numbers, or 1 where the alignment does not allow 4, and writes
+  /// as many. Memory bound, and nearly as fast as can be.
+  pack_per_thread,
+  /// A thread does that four times, and reads all of it before it computes: fewer threads keep
+  /// the memory busy. Wins from a few million numbers on, and loses little below.
+  packs_per_thread
 };
 
 inline constexpr std::array gelu_forward_variants{gelu_forward_variant::automatic,
-                                                  gelu_forward_variant::pack_per_thread};
+                                                  gelu_forward_variant::pack_per_thread,
+                                                  gelu_forward_variant::packs_per_thread};
 
 constexpr const char* to_string(gelu_forward_variant variant) {
   switch (variant) {
     case gelu_forward_variant::automatic: return "automatic";
     case gelu_forward_variant::pack_per_thread: return "pack_per_thread";
+    case gelu_forward_variant::packs_per_thread: return "packs_per_thread";
   }
   return "unknown";
 }
@@ -45,21 +50,29 @@ constexpr const char* to_string(gelu_forward_variant variant) {
 template <gelu_forward_variant Variant>
 inline constexpr int gelu_forward_block_size = 256;
 
+/// Packs a thread.
+template <gelu_forward_variant Variant>
+inline constexpr int gelu_forward_packs = Variant == gelu_forward_variant::pack_per_thread ? 1 : 4;
+
 LLMC_TYPES_END
 
 LLMC_NAMESPACE_BEGIN
 namespace detail {
 
-struct gelu_forward_operation {
+struct gelu_forward_operation : elementwise_operation {
+  static constexpr int inputs = 1;
   float* out;
   const float* inp;
 
   template <int Width>
-  __device__ void operator()(device::width_constant<Width>, std::int64_t first) const {
-    auto x = device::load<Width>(inp + first);
+  __device__ void load(device::pack<Width> (&x)[inputs], std::int64_t first) const {
+    x[0] = device::load<Width>(inp + first);
+  }
+  template <int Width>
+  __device__ void store(device::pack<Width> (&x)[inputs], std::int64_t first, state) const {
 #pragma unroll
-    for (int i = 0; i < Width; ++i) x[i] = device::gelu(x[i]);
-    device::store<Width>(out + first, x);
+    for (int i = 0; i < Width; ++i) x[0][i] = device::gelu(x[0][i]);
+    device::store(out + first, x[0]);
   }
 };
 
@@ -84,8 +97,9 @@ void gelu_forward(float* out, const float* inp, std::int64_t count, cudaStream_t
   checks::require_pointer(function, "out", out);
   checks::require_pointer(function, "inp", inp);
 
-  detail::launch_elementwise<BlockSize>(function, count, detail::is_16_byte_aligned(out, inp),
-                                        detail::gelu_forward_operation{out, inp}, stream);
+  detail::launch_elementwise<BlockSize, gelu_forward_packs<Variant>>(
+      function, count, detail::is_16_byte_aligned(out, inp),
+      detail::gelu_forward_operation{{}, out, inp}, stream);
 }
 
 LLMC_NAMESPACE_END
@@ -97,18 +111,23 @@ LLMC_TYPES_BEGIN
 enum class gelu_backward_variant {
   /// The best for this device and shape.
   automatic,
-  /// A thread reads 4 numbers of each input, or 1 where the alignment does not allow 4, and writes
-  /// as many. Memory bound, so it wins everywhere.
-  pack_per_thread
+  /// A thread reads 4 numbers of each input, or 1 where the alignment does not allow 4, and
+  /// writes as many. Memory bound, and nearly as fast as can be.
+  pack_per_thread,
+  /// A thread does that four times, and reads all of it before it computes: fewer threads keep
+  /// the memory busy. Wins from a few million numbers on, and loses little below.
+  packs_per_thread
 };
 
 inline constexpr std::array gelu_backward_variants{gelu_backward_variant::automatic,
-                                                   gelu_backward_variant::pack_per_thread};
+                                                   gelu_backward_variant::pack_per_thread,
+                                                   gelu_backward_variant::packs_per_thread};
 
 constexpr const char* to_string(gelu_backward_variant variant) {
   switch (variant) {
     case gelu_backward_variant::automatic: return "automatic";
     case gelu_backward_variant::pack_per_thread: return "pack_per_thread";
+    case gelu_backward_variant::packs_per_thread: return "packs_per_thread";
   }
   return "unknown";
 }
@@ -117,23 +136,32 @@ constexpr const char* to_string(gelu_backward_variant variant) {
 template <gelu_backward_variant Variant>
 inline constexpr int gelu_backward_block_size = 256;
 
+/// Packs a thread.
+template <gelu_backward_variant Variant>
+inline constexpr int gelu_backward_packs =
+    Variant == gelu_backward_variant::pack_per_thread ? 1 : 4;
+
 LLMC_TYPES_END
 
 LLMC_NAMESPACE_BEGIN
 namespace detail {
 
-struct gelu_backward_operation {
+struct gelu_backward_operation : elementwise_operation {
+  static constexpr int inputs = 2;
   float* dinp;
   const float* dout;
   const float* inp;
 
   template <int Width>
-  __device__ void operator()(device::width_constant<Width>, std::int64_t first) const {
-    const auto x = device::load<Width>(inp + first);
-    auto d = device::load<Width>(dout + first);
+  __device__ void load(device::pack<Width> (&x)[inputs], std::int64_t first) const {
+    x[0] = device::load<Width>(dout + first);
+    x[1] = device::load<Width>(inp + first);
+  }
+  template <int Width>
+  __device__ void store(device::pack<Width> (&x)[inputs], std::int64_t first, state) const {
 #pragma unroll
-    for (int i = 0; i < Width; ++i) d[i] *= device::gelu_derivative(x[i]);
-    device::store<Width>(dinp + first, d);
+    for (int i = 0; i < Width; ++i) x[0][i] *= device::gelu_derivative(x[1][i]);
+    device::store(dinp + first, x[0]);
   }
 };
 
@@ -160,9 +188,9 @@ void gelu_backward(float* dinp, const float* dout, const float* inp, std::int64_
   checks::require_pointer(function, "dout", dout);
   checks::require_pointer(function, "inp", inp);
 
-  detail::launch_elementwise<BlockSize>(function, count,
-                                        detail::is_16_byte_aligned(dinp, dout, inp),
-                                        detail::gelu_backward_operation{dinp, dout, inp}, stream);
+  detail::launch_elementwise<BlockSize, gelu_backward_packs<Variant>>(
+      function, count, detail::is_16_byte_aligned(dinp, dout, inp),
+      detail::gelu_backward_operation{{}, dinp, dout, inp}, stream);
 }
 
 LLMC_NAMESPACE_END

@@ -84,7 +84,8 @@ inline std::size_t gelu_matmul_backward_workspace_bytes(matmul_shape shape) {
   constexpr const char* function = "llmc::gelu_matmul_backward_workspace_bytes";
   const std::size_t before =
       checks::bytes<float>(function, detail::product_sum_chunks(shape.rows), shape.channels);
-  const std::size_t after = matmul_backward_workspace_bytes(shape);
+  const std::size_t after =
+      detail::column_sum_workspace_bytes(function, {shape.rows, shape.out_channels}, 1);
   return before > after ? before : after;
 }
 

@@ -12,6 +12,7 @@
 
 #include <llmc/detail/launch.cuh>
 #include <llmc/detail/namespace.hpp>
+#include <llmc/device/dependent_launch.cuh>
 #include <llmc/device/pack.cuh>
 #include <llmc/device/reduce.cuh>
 #include <llmc/types.hpp>
@@ -94,6 +95,7 @@ template <int Width, int Sums, int BlockSize, class RowValues>
 __global__ void __launch_bounds__(BlockSize)
     column_sum_partials_kernel(float* partials, row_shape shape, column_sum_plan plan,
                                RowValues row_values) {
+  device::allow_next_kernel();
   constexpr std::int64_t tile_columns = device::warp_size * Width;
   const std::int64_t tiles = (shape.channels + tile_columns - 1) / tile_columns;
   for (std::int64_t work = blockIdx.x; work < tiles * plan.chunks; work += gridDim.x) {
@@ -134,6 +136,7 @@ __global__ void __launch_bounds__(BlockSize)
   const int lane = threadIdx.x % device::warp_size;
   const int warp = threadIdx.x / device::warp_size;
   const std::int64_t sums = Sums * columns;
+  device::wait_for_previous_kernel();
   for (std::int64_t first = std::int64_t{blockIdx.x} * device::warp_size; first < sums;
        first += std::int64_t{gridDim.x} * device::warp_size) {
     const std::int64_t i = first + lane;
@@ -160,7 +163,7 @@ template <int Sums, int BlockSize>
 void column_sum_total(const char* function, column_sum_outputs<Sums> out, const float* partials,
                       std::int64_t columns, std::int64_t chunks, accumulation mode,
                       cudaStream_t stream) {
-  launch({function, ceil_div(Sums * columns, device::warp_size), BlockSize, 0, stream},
+  launch({function, ceil_div(Sums * columns, device::warp_size), BlockSize, 0, stream, true},
          column_sum_total_kernel<Sums, BlockSize>, out, partials, columns, chunks, mode);
 }
 

@@ -56,6 +56,16 @@ __device__ __forceinline__ void set_tf32(tf32_fragment<Count>& fragment, int i, 
   }
 }
 
+/// What to multiply a sum by that the tensor core made in tf32x3, because it truncated: that takes
+/// off `ulps` * 2^-23 of it on average (measured), towards 0, and so would be the error of a long
+/// sum of positive numbers. Sums of numbers without low parts are often exact, and shall stay so: a
+/// fragment of one operand is looked at as a sample.
+__device__ __forceinline__ float truncation_factor(const tf32_fragment<4>& sample, int ulps) {
+  const std::uint32_t low = sample.low[0] | sample.low[1] | sample.low[2] | sample.low[3];
+  constexpr float ulp = 1.1920929e-7f;
+  return low == 0 ? 1.0f : 1.0f + static_cast<float>(ulps) * ulp;
+}
+
 /// sum += a b. The tensor core truncates when it adds, so a long sum wants a fresh `sum` now and
 /// then, added to the rest by an ordinary FP32 addition.
 __device__ __forceinline__ void mma_tf32(float (&sum)[4], const std::uint32_t (&a)[4],

@@ -1,15 +1,17 @@
 /// @file
-/// Tiles of a matrix product in shared memory for mma.sync, and how a warp reads its fragments.
+/// Tiles of a product's operands in shared memory, and how they come there and become fragments of
+/// mma.sync, whichever way an operand lies in memory.
 ///
-/// A tile is 32 k deep and `Outer` rows (or columns) wide. It lies as the matrix does: with k
-/// innermost, [Outer][32], or with k outermost, [32][Outer]. Either way it is cut into chunks of 4
-/// floats, and chunks change places within their line (place_of) so that reading and writing touch
-/// all banks equally.
+/// An operand is (outer, k): `outer` is a row of the first or a column of the second. A tile is
+/// `Outer` wide and 32 k deep and lies as the matrix does, in lines of consecutive floats: with k
+/// innermost a line is one outer, else it is one k.
 ///
-/// A lane (g, t) reads its numbers 16 bytes at a time: of 32 rows, rows 4g..4g+3; of 16 k, k
-/// 4t..4t+3. The sum takes its k in any order, and rows may be dealt to the instruction in any
-/// order as long as results are stored accordingly, so these are what the instruction gets as its
-/// rows g and g + 8 and its k t and t + 4, several instructions in turn.
+/// A sum may take its k in any order, and outers may be dealt to the instruction in any order as
+/// long as results are stored accordingly. Both are chosen such that a lane (g, t) finds what it
+/// needs in squares of 4 x 4, of which either kind of line gives 4 floats by one load:
+///
+///  - of each 32 outers, lane g has 4g + (0..3): row (or column) g of four blocks of 8;
+///  - of each 16 k, lane t has 4t + (0..3): k = t and t + 4 of one instruction, then of the next.
 #pragma once
 
 #include <llmc/detail/cuda_only.hpp>
@@ -19,101 +21,195 @@
 #include <llmc/detail/namespace.hpp>
 #include <llmc/device/copy_async.cuh>
 #include <llmc/device/mma.cuh>
+#include <llmc/types.hpp>
 
 LLMC_NAMESPACE_BEGIN
 namespace device {
+
+/// Lines of `Floats` floats in shared memory, in chunks of 4 that change places within each group
+/// of 8 chunks. 16-byte accesses are served for 8 lanes at once, which are g = 2q and 2q + 1 with
+/// all t, and must touch 8 different places. That holds where lanes (g, t) take
+///
+///  - chunk t, or chunk 2t, of line 4g: 5 moves odd quads of lines to the other half and to the odd
+///    places;
+///  - chunk g of line 4t: 0, 5, 2 and 7 take a pair of chunks to each of the four pairs.
+template <int Floats>
+struct swizzled_lines {
+  static_assert(Floats % 32 == 0, "chunks change places in groups of 8");
+
+  /// What a chunk's number is exclusively ored with. Lines add up: the swizzle of a sum without
+  /// carries is that of one term ored with that of the other.
+  static __device__ __forceinline__ int swizzle(int line) {
+    return ((line >> 2) & 1) * 5 ^ ((line >> 3) & 1) * 2;
+  }
+  static __device__ __forceinline__ int offset(int line, int chunk) {
+    return line * Floats + ((chunk ^ swizzle(line)) << 2);
+  }
+};
 
 template <bool InnerFirst, int Outer>
 struct product_tile {
   static constexpr int depth = 32;
   static constexpr int floats = Outer * depth;
-  static constexpr int line = InnerFirst ? depth : Outer;  ///< floats side by side
+  static constexpr int line_floats = InnerFirst ? depth : Outer;
   static constexpr int lines = InnerFirst ? Outer : depth;
-  static constexpr int chunks = line / 4;  ///< in a line
-
-  /// Where chunk c of a line begins.
-  static __device__ __forceinline__ int place_of(int at_line, int chunk) {
-    const int turned = InnerFirst ? (at_line >> 2 & 1) << 2 : (at_line >> 2 & 3) << 1;
-    return at_line * line + ((chunk ^ turned) << 2);
-  }
+  using places = swizzled_lines<line_floats>;
 };
 
-/// A lane's numbers of 32 rows and 16 k: x[j][q] is of row 4g + j and k 4t + q.
+/// Copies tile after tile of an operand to shared memory, along k; zeros where the matrix ends. A
+/// thread copies the same chunk of several lines.
+template <bool InnerFirst, int Outer, int Threads>
+class product_tile_loader {
+  using tile = product_tile<InnerFirst, Outer>;
+  static constexpr int chunks = tile::line_floats / 4;
+  static constexpr int lines_at_once = Threads / chunks;
+  static constexpr int turns = tile::lines / lines_at_once;
+  static_assert(Threads % chunks == 0 && tile::lines % lines_at_once == 0,
+                "the threads share out the chunks evenly");
+  static_assert((lines_at_once & (lines_at_once - 1)) == 0, "for the swizzle of a sum of lines");
+
+ public:
+  /// The tile begins at outer `first` of `outers`. `wide`: lines can be read 16 bytes at a time,
+  /// and their lengths are multiples of 4.
+  __device__ __forceinline__ product_tile_loader(const float* matrix, std::int64_t stride,
+                                                 bool wide, std::int64_t first, std::int64_t outers)
+      : stride_(stride),
+        from_(matrix + (InnerFirst ? first * stride : first) + own_line() * stride +
+              4 * own_chunk()),
+        outers_left_(static_cast<int>(outers - first < Outer ? outers - first : Outer) -
+                     (InnerFirst ? own_line() : 4 * own_chunk())),
+        to_(tile::places::offset(own_line(), own_chunk())),
+        wide_(wide) {}
+
+  /// Begins to copy the next tile, of which `depth` k are in the matrix.
+  __device__ __forceinline__ void load_next(float* memory, int depth) {
+    const int lines = InnerFirst ? outers_left_ : depth - own_line();
+    const int along = InnerFirst ? depth - 4 * own_chunk() : outers_left_;
+    const std::int64_t step = lines_at_once * stride_;
+    const float* from = from_;
+    if (wide_) {
+#pragma unroll
+      for (int i = 0; i < turns; ++i, from += step) {
+        copy_async_4(place(memory, i), from, i * lines_at_once < lines && along > 0);
+      }
+    } else {
+#pragma unroll 1
+      for (int i = 0; i < turns; ++i, from += step) {
+#pragma unroll
+        for (int j = 0; j < 4; ++j) {
+          copy_async_1(place(memory, i) + j, from + j, i * lines_at_once < lines && j < along);
+        }
+      }
+    }
+    from_ += InnerFirst ? tile::depth : tile::depth * stride_;
+  }
+
+ private:
+  static __device__ __forceinline__ int own_line() {
+    return static_cast<int>(threadIdx.x) / chunks;
+  }
+  static __device__ __forceinline__ int own_chunk() {
+    return static_cast<int>(threadIdx.x) % chunks;
+  }
+  __device__ __forceinline__ float* place(float* memory, int turn) const {
+    const int line = turn * lines_at_once;
+    return memory + (to_ ^ (tile::places::swizzle(line) << 2)) + line * tile::line_floats;
+  }
+
+  std::int64_t stride_;
+  const float* from_;  ///< this thread's first chunk of the next tile
+  int outers_left_;    ///< in this tile, from the first of this thread on
+  int to_;
+  bool wide_;
+};
+
+/// Reads a lane's squares.
 template <bool InnerFirst, int Outer>
-__device__ __forceinline__ void load_fragment(float (&x)[4][4], const float* tile, int first_row,
-                                              int first_k, mma_lane lane) {
-  using layout = product_tile<InnerFirst, Outer>;
+class product_tile_reader {
+  using tile = product_tile<InnerFirst, Outer>;
+
+ public:
+  /// For outers from `first` on, a multiple of 32.
+  __device__ __forceinline__ explicit product_tile_reader(int first) {
+    const mma_lane lane;
+    place_ = InnerFirst ? tile::places::offset(first + 4 * lane.g, lane.t)
+                        : tile::places::offset(4 * lane.t, first / 4 + lane.g);
+  }
+
+  /// square[j][q] is of outer 32 * group + 4g + j and k 16 * half + 4t + q.
+  __device__ __forceinline__ void read(float (&square)[4][4], const float* memory, int group,
+                                       int half) const {
 #pragma unroll
-  for (int i = 0; i < 4; ++i) {
-    const int place = InnerFirst
-                          ? layout::place_of(first_row + 4 * lane.g + i, first_k / 4 + lane.t)
-                          : layout::place_of(first_k + 4 * lane.t + i, first_row / 4 + lane.g);
-    const float4 v = *reinterpret_cast<const float4*>(tile + place);
-    const float values[4] = {v.x, v.y, v.z, v.w};
+    for (int i = 0; i < 4; ++i) {
+      // The other half of a line of k is 4 chunks away, before or after the swizzle.
+      const int at = InnerFirst ? (half == 0 ? place_ : place_ ^ 16) + (32 * group + i) * 32
+                                : place_ + 32 * group + (16 * half + i) * Outer;
+      const float4 x = *reinterpret_cast<const float4*>(memory + at);
+      const float line[4] = {x.x, x.y, x.z, x.w};
 #pragma unroll
-    for (int j = 0; j < 4; ++j) {
-      if (InnerFirst) {
-        x[i][j] = values[j];
-      } else {
-        x[j][i] = values[j];
+      for (int j = 0; j < 4; ++j) (InnerFirst ? square[i][j] : square[j][i]) = line[j];
+    }
+  }
+
+ private:
+  int place_;
+};
+
+/// The A fragments of a square, a[step][m]: of its two k-steps and of its two tiles of 16 rows.
+template <precision Arithmetic>
+__device__ __forceinline__ void set_row_fragments(tf32_fragment<4> (&a)[2][2],
+                                                  const float (&square)[4][4]) {
+#pragma unroll
+  for (int step = 0; step < 2; ++step) {
+#pragma unroll
+    for (int m = 0; m < 2; ++m) {
+#pragma unroll
+      for (int i = 0; i < 4; ++i) {
+        set_tf32<Arithmetic>(a[step][m], i, square[2 * m + i % 2][2 * step + i / 2]);
       }
     }
   }
 }
 
-/// Copies tiles of a matrix to shared memory, one 32 k further at each call; zeros where the matrix
-/// ends. Width 4 wants 16-byte aligned lines whose lengths are multiples of 4.
-template <bool InnerFirst, int Outer, int Threads, int Width>
-class product_tile_loader {
-  using layout = product_tile<InnerFirst, Outer>;
-  static constexpr int line_step = Threads / layout::chunks;
-  static constexpr int turns = layout::lines / line_step;
-  static_assert(Threads % layout::chunks == 0 && layout::lines % line_step == 0,
-                "the threads must share out the chunks evenly");
-
- public:
-  /// The tile's first row is `first_row` of `rows`; the sum is over `inner`.
-  __device__ __forceinline__ product_tile_loader(const float* matrix, std::int64_t stride,
-                                                 std::int64_t first_row, std::int64_t rows,
-                                                 std::int64_t inner)
-      : stride_(stride),
-        chunk_(static_cast<int>(threadIdx.x) % layout::chunks),
-        line_(static_cast<int>(threadIdx.x) / layout::chunks),
-        rows_left_(static_cast<int>(rows - first_row < Outer ? rows - first_row : Outer)),
-        inner_left_(inner),
-        from_(matrix + (InnerFirst ? first_row * stride : first_row) + line_ * stride +
-              4 * chunk_) {}
-
-  __device__ __forceinline__ void load_next(float* tile) {
+/// The B fragments of a square, b[step][n]: of its two k-steps and of its four tiles of 8 columns.
+template <precision Arithmetic>
+__device__ __forceinline__ void set_column_fragments(tf32_fragment<2> (&b)[2][4],
+                                                     const float (&square)[4][4]) {
 #pragma unroll
-    for (int i = 0; i < turns; ++i) {
-      const int line = line_ + i * line_step;
-      float* const to = tile + layout::place_of(line, chunk_);
-      const float* const from = from_ + i * line_step * stride_;
-      const std::int64_t along = (InnerFirst ? inner_left_ : rows_left_) - 4 * chunk_;
-      const bool inside = line < (InnerFirst ? rows_left_ : inner_left_);
-      if constexpr (Width == 4) {
-        copy_async_4(to, inside && along > 0 ? from : from_, inside && along > 0);
-      } else {
+  for (int step = 0; step < 2; ++step) {
 #pragma unroll
-        for (int v = 0; v < 4; ++v) {
-          const bool valid = inside && v < along;
-          copy_async_1(to + v, valid ? from + v : from_, valid);
+    for (int n = 0; n < 4; ++n) {
+#pragma unroll
+      for (int i = 0; i < 2; ++i) set_tf32<Arithmetic>(b[step][n], i, square[n][2 * step + i]);
+    }
+  }
+}
+
+/// Puts a warp's sums of squares into lines of `Floats` floats, one line a row. Tiles 2m and 2m + 1
+/// of 16 rows are of rows 32m.., tiles 4n.. of 8 columns of columns 32n..; the warp's first row and
+/// column are multiples of 32.
+template <int Floats, int Rows, int Columns>
+__device__ __forceinline__ void park_sums(float* memory, int first_row, int first_column,
+                                          const mma_accumulators<Rows, Columns>& sums) {
+  const mma_lane lane;
+#pragma unroll
+  for (int m = 0; m < Rows; ++m) {
+#pragma unroll
+    for (int e = 0; e < 2; ++e) {
+      const int row = first_row + m / 2 * 32 + 4 * lane.g + m % 2 * 2 + e;
+#pragma unroll
+      for (int n = 0; n < Columns; n += 4) {
+#pragma unroll
+        for (int f = 0; f < 2; ++f) {
+          const int i = 2 * e + f;
+          const int chunk = first_column / 4 + 2 * n + 2 * lane.t + f;
+          *reinterpret_cast<float4*>(memory + swizzled_lines<Floats>::offset(row, chunk)) =
+              make_float4(sums[m][n][i], sums[m][n + 1][i], sums[m][n + 2][i], sums[m][n + 3][i]);
         }
       }
     }
-    from_ += InnerFirst ? layout::depth : layout::depth * stride_;
-    inner_left_ -= layout::depth;
   }
-
- private:
-  std::int64_t stride_;
-  int chunk_;
-  int line_;
-  int rows_left_;  ///< in this tile
-  std::int64_t inner_left_;
-  const float* from_;
-};
+}
 
 }  // namespace device
 LLMC_NAMESPACE_END

@@ -5,6 +5,7 @@
 
 #include <llmc/detail/cuda_only.hpp>
 
+#include <cmath>
 #include <cstdint>
 
 #include <llmc/detail/matmul/product.hpp>
@@ -37,6 +38,47 @@ inline product_output output_of(const products::product& p) {
           e.column_sums};
 }
 
+/// How many chunks of a sum to add up before long_sums takes them: n numbers added one by one lose
+/// sqrt(n / 3) roundings, and so do the n / m sums of m of them; this m makes the two losses
+/// together least. Short sums are left alone.
+inline int chunks_per_sum(std::int64_t chunks) {
+  constexpr std::int64_t short_sum = 32;
+  constexpr double fewest = 16;
+  if (chunks <= short_sum) return static_cast<int>(short_sum) + 1;
+  const double n = static_cast<double>(chunks);
+  const double best = std::cbrt(n * n / 2);
+  return static_cast<int>(best < fewest ? fewest : best);
+}
+
+/// Sums of sums. They are touched so rarely that local memory is the place for them: registers are
+/// full, and `volatile` keeps the compiler from trying.
+template <int Count>
+class long_sums {
+ public:
+  /// Takes the sums over, which become 0.
+  __device__ __forceinline__ void absorb(float (&sums)[Count]) {
+    if (used_) add_to(sums);
+#pragma unroll
+    for (int i = 0; i < Count; ++i) totals_[i] = sums[i];
+#pragma unroll
+    for (int i = 0; i < Count; ++i) sums[i] = 0.0f;
+    used_ = true;
+  }
+  /// Adds to the sums all that was absorbed.
+  __device__ __forceinline__ void finish(float (&sums)[Count]) const {
+    if (used_) add_to(sums);
+  }
+
+ private:
+  __device__ __forceinline__ void add_to(float (&sums)[Count]) const {
+#pragma unroll
+    for (int i = 0; i < Count; ++i) sums[i] += totals_[i];
+  }
+
+  volatile float totals_[Count];
+  bool used_ = false;
+};
+
 /// What happens to sums once the bias is added. Kernels branch on it once a tile, not once a sum:
 /// unrolled code that jumps over what it does not need runs out of the instruction cache.
 enum class epilogue_kind { plain, gelu, gelu_gradient, residual };
@@ -63,11 +105,11 @@ __device__ __forceinline__ void with_epilogue_kind(const product_output& to, Bod
 template <epilogue_kind Kind, int Width>
 __device__ __forceinline__ device::pack<Width> load_other(const product_output& to,
                                                           std::int64_t at) {
-  if constexpr (Kind == epilogue_kind::plain) return device::pack<Width>{};
-  if constexpr (Kind == epilogue_kind::gelu) {
-    return to.other == nullptr ? device::pack<Width>{} : device::load<Width>(to.other + at);
+  if constexpr (Kind == epilogue_kind::plain || Kind == epilogue_kind::gelu) {
+    return device::pack<Width>{};
+  } else {
+    return device::load<Width>(to.other + at);
   }
-  return device::load<Width>(to.other + at);
 }
 
 /// Takes consecutive sums of a row, bias included, through the rest of the epilogue and stores
@@ -84,7 +126,8 @@ __device__ __forceinline__ device::pack<Width> finish_sums(const product_output&
   if constexpr (Kind == epilogue_kind::gelu_gradient) {
 #pragma unroll
     for (int i = 0; i < Width; ++i) x[i] *= device::gelu_derivative(other[i]);
-  } else if constexpr (Kind != epilogue_kind::plain) {
+  }
+  if constexpr (Kind == epilogue_kind::residual) {
 #pragma unroll
     for (int i = 0; i < Width; ++i) x[i] += other[i];
   }

@@ -17,20 +17,35 @@
 LLMC_NAMESPACE_BEGIN
 namespace detail {
 
-/// Finishes sums that lie in `from`, as terms for column_sum_tile.
+/// Finishes sums that lie in `from`, maybe in several slices that are to be added up, as terms for
+/// column_sum_tile.
 struct late_epilogue {
   product_output to;
   const float* from;
+  std::int64_t from_stride;
+  int slices = 1;
+  std::int64_t slice_floats = 0;  ///< from one slice to the next
 
   template <int Width>
   __device__ void operator()(std::int64_t row, std::int64_t column,
                              device::pack<Width> (&values)[1]) const {
+    const float* const sums = from + row * from_stride + column;
+    device::pack<Width> x = device::load<Width>(sums);
+    for (int slice = 1; slice < slices; ++slice) {
+      const device::pack<Width> more = device::load<Width>(sums + slice * slice_floats);
+#pragma unroll
+      for (int i = 0; i < Width; ++i) x[i] += more[i];
+    }
+    if (to.bias != nullptr) {
+      const device::pack<Width> bias = device::load<Width>(to.bias + column);
+#pragma unroll
+      for (int i = 0; i < Width; ++i) x[i] += bias[i];
+    }
     const std::int64_t at = row * to.stride + column;
-    values[0] = device::load<Width>(from + at);
     with_epilogue_kind(to, [&](auto kind) {
       constexpr epilogue_kind Kind = decltype(kind)::value;
       const device::pack<Width> other = load_other<Kind, Width>(to, at);
-      values[0] = finish_sums<Kind, Width>(to, at, values[0], other);
+      values[0] = finish_sums<Kind, Width>(to, at, x, other);
     });
   }
 };
@@ -58,8 +73,8 @@ inline void launch_late_epilogue(const char* function, const late_epilogue& epil
   constexpr int block_size = 256;
   const product_output& to = epilogue.to;
   const bool wide =
-      columns % 4 == 0 && is_16_byte_accessible(to.stride, to.out, to.before_gelu, epilogue.from,
-                                                to.other, to.column_sums);
+      columns % 4 == 0 && is_16_byte_accessible(to.stride, to.out, to.bias, to.before_gelu,
+                                                epilogue.from, to.other, to.column_sums);
   with_access_width(wide, [&](auto width) {
     const std::int64_t blocks =
         ceil_div(columns, device::warp_size * width()) * ceil_div(rows, products::column_sum_rows);

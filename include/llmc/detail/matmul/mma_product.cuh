@@ -2,12 +2,8 @@
 /// Products by mma.sync (sm_80 on), of any shape and alignment: what runs where wgmma cannot.
 ///
 /// A block of four warps owns a tile of the result and streams tiles of 32 k of both operands
-/// through a ring in shared memory. Layouts, fragments and their order are in
-/// device/product_tile.cuh.
-///
-/// tf32x3 sums 32 terms in fresh accumulators, small products first, and adds them to the running
-/// sums by ordinary FP32 additions: the tensor core truncates when it adds. tf32 leaves its sums
-/// there: next to the rounding of the operands that does not show.
+/// through a ring in shared memory. Layouts and fragments are in device/product_tile.cuh; finished
+/// sums go through shared memory, too, see tile_epilogue.cuh.
 #pragma once
 
 #include <llmc/detail/cuda_only.hpp>
@@ -18,11 +14,12 @@
 
 #include <llmc/detail/launch.cuh>
 #include <llmc/detail/matmul/epilogue.cuh>
+#include <llmc/detail/matmul/late_epilogue.cuh>
 #include <llmc/detail/matmul/product.hpp>
+#include <llmc/detail/matmul/tile_epilogue.cuh>
 #include <llmc/detail/namespace.hpp>
 #include <llmc/device/copy_async.cuh>
 #include <llmc/device/mma.cuh>
-#include <llmc/device/pack.cuh>
 #include <llmc/device/product_tile.cuh>
 #include <llmc/matmul_context.hpp>
 #include <llmc/types.hpp>
@@ -30,152 +27,129 @@
 LLMC_NAMESPACE_BEGIN
 namespace detail {
 
-/// The sizes of a kernel: the best of those tried on an H100. The ring fits the 99 KiB of shared
-/// memory that a block may have on sm_86 and sm_89.
-template <precision Arithmetic, bool InnerFirst1, bool InnerFirst2, int Width>
+/// The sizes of a kernel: the best of those tried on an H100.
+template <precision Arithmetic, bool InnerFirst1, bool InnerFirst2>
 struct mma_product_tiles {
   static constexpr precision arithmetic = Arithmetic;
   static constexpr bool x3 = Arithmetic == precision::tf32x3;
-  static constexpr bool inner_first_1 = InnerFirst1;
-  static constexpr bool inner_first_2 = InnerFirst2;
-  static constexpr int width = Width;  ///< floats that are copied and stored at a time
 
   static constexpr int row_groups = 2;              ///< of 32 rows, in a warp
   static constexpr int column_groups = x3 ? 1 : 2;  ///< of 32 columns, in a warp
-  static constexpr int warp_rows = 2;               ///< warps below each other
-  static constexpr int warp_columns = 2;
-  static constexpr int rows = 32 * row_groups * warp_rows;
-  static constexpr int columns = 32 * column_groups * warp_columns;
-  static constexpr int threads = 32 * warp_rows * warp_columns;
+  static constexpr int warps_down = 2;
+  static constexpr int warps_across = 2;
+  static constexpr int rows = 32 * row_groups * warps_down;
+  static constexpr int columns = 32 * column_groups * warps_across;
+  static constexpr int threads = 32 * warps_down * warps_across;
+  static constexpr int blocks_per_sm = 2;
+  static constexpr int sums = 32 * row_groups * column_groups;  ///< of a thread
   /// An architecture without these instructions gets an empty kernel that says so by its bounds.
   static constexpr int launch_bound = device::has_tf32_mma ? threads : 32;
-  static constexpr int stages = x3 ? 4 : 3;
 
   using tile_1 = device::product_tile<InnerFirst1, rows>;
   using tile_2 = device::product_tile<InnerFirst2, columns>;
+  using loader_1 = device::product_tile_loader<InnerFirst1, rows, threads>;
+  using loader_2 = device::product_tile_loader<InnerFirst2, columns, threads>;
+  using reader_1 = device::product_tile_reader<InnerFirst1, rows>;
+  using reader_2 = device::product_tile_reader<InnerFirst2, columns>;
+  using warp_sums = device::mma_accumulators<2 * row_groups, 4 * column_groups>;
+  using result = parked_tile<rows, columns>;
+
   static constexpr int stage_floats = tile_1::floats + tile_2::floats;
-  static constexpr std::size_t shared_bytes = sizeof(float) * stages * stage_floats;
-  static_assert(rows == products::column_sum_rows, "a tile makes one partial sum of each column");
+  static constexpr int least_stages = 2;
+  static constexpr int most_stages = x3 ? 4 : 3;
+  static_assert(result::floats <= least_stages * stage_floats, "the sums lie where the ring was");
+};
+
+struct mma_product_operand {
+  product_operand single;  ///< for ieee_sum
+  std::int64_t stride;
+  bool wide;  ///< can be copied 16 bytes at a time
 };
 
 struct mma_product_problem {
   std::int64_t rows;
   std::int64_t columns;
   std::int64_t inner;
+  std::int64_t row_tiles;
+  std::int64_t column_tiles;
+  std::int32_t steps;          ///< tiles of the operands, one behind the other, in a slice
+  std::int32_t steps_per_sum;  ///< see chunks_per_sum
+  std::int64_t slice_inner;    ///< terms of the sum in a slice, a multiple of 32
+  std::int64_t slice_floats;   ///< from the sums of one slice to those of the next
+  mma_product_operand first;
+  mma_product_operand second;
   product_output to;
-  product_operand first;
-  product_operand second;
-  std::int64_t stride_1;
-  std::int64_t stride_2;
+  bool wide_out;
+  int stages;  ///< of the ring
 };
 
-/// A warp's sums: [row group][half][column group][j][2e + f] is of row 4g + 2 * half + e and column
-/// 8t + 4f + j of its 32 x 32.
-template <class Tiles>
-using mma_product_sums = float[Tiles::row_groups][2][Tiles::column_groups][4][4];
+/// The part of a product that is slice number `slice` of its sum.
+__device__ __forceinline__ mma_product_problem slice_of(mma_product_problem p, std::int64_t slice) {
+  const std::int64_t first = slice * p.slice_inner;
+  p.first.single.data += first * p.first.single.inner_step;
+  p.second.single.data += first * p.second.single.inner_step;
+  p.inner = p.inner - first < p.slice_inner ? p.inner - first : p.slice_inner;
+  p.steps = static_cast<std::int32_t>((p.inner + 31) / 32);
+  p.to.out += slice * p.slice_floats;
+  return p;
+}
 
-/// Where a block and a warp are in the result.
-template <class Tiles>
+/// A tile by its row and column among tiles. They are counted down groups of 8 rows, so that blocks
+/// that run at a time share operands in the L2 cache.
 struct mma_product_place {
-  std::int64_t row_tile;
-  std::int64_t column_tile;
-  int warp_row = static_cast<int>(threadIdx.x) / 32 % Tiles::warp_rows;
-  int warp_column = static_cast<int>(threadIdx.x) / 32 / Tiles::warp_rows;
-  device::mma_lane lane;
+  std::int32_t row_tile;
+  std::int32_t column_tile;
+};
+__device__ __forceinline__ mma_product_place place_of(const mma_product_problem& p,
+                                                      std::int64_t tile) {
+  constexpr std::int64_t group_rows = 8;
+  const std::int64_t group_tiles = group_rows * p.column_tiles;
+  const std::int64_t first = tile / group_tiles * group_rows;
+  const std::int64_t in_group = tile % group_tiles;
+  const std::int64_t left = p.row_tiles - first;
+  const std::int64_t rows = left < group_rows ? left : group_rows;
+  return {static_cast<std::int32_t>(first + in_group % rows),
+          static_cast<std::int32_t>(in_group / rows)};
+}
 
-  /// Tiles are counted down groups of rows, so that blocks that run at a time share operands.
-  __device__ __forceinline__ mma_product_place(const mma_product_problem& p, std::int64_t tile) {
-    constexpr std::int64_t group_rows = 8;
-    const std::int64_t row_tiles = (p.rows + Tiles::rows - 1) / Tiles::rows;
-    const std::int64_t column_tiles = (p.columns + Tiles::columns - 1) / Tiles::columns;
-    const std::int64_t group = tile / (group_rows * column_tiles);
-    const std::int64_t in_group = tile % (group_rows * column_tiles);
-    const std::int64_t first = group * group_rows;
-    const std::int64_t rows = row_tiles - first < group_rows ? row_tiles - first : group_rows;
-    row_tile = first + in_group % rows;
-    column_tile = in_group / rows;
-  }
-
-  /// In the tile, of the warp's row or column group.
-  __device__ __forceinline__ int group_row(int m) const {
-    return (warp_row * Tiles::row_groups + m) * 32;
-  }
-  __device__ __forceinline__ int group_column(int n) const {
-    return (warp_column * Tiles::column_groups + n) * 32;
-  }
-  /// In the result.
-  __device__ __forceinline__ std::int64_t row(int m, int half, int e) const {
-    return row_tile * Tiles::rows + group_row(m) + 4 * lane.g + 2 * half + e;
-  }
-  __device__ __forceinline__ std::int64_t column(int n, int f) const {
-    return column_tile * Tiles::columns + group_column(n) + 8 * lane.t + 4 * f;
-  }
+/// The warp's part of a tile.
+template <class Tiles>
+struct warp_part {
+  int warp = static_cast<int>(threadIdx.x) / 32;
+  int row = warp % Tiles::warps_down * (32 * Tiles::row_groups);
+  int column = warp / Tiles::warps_down * (32 * Tiles::column_groups);
 };
 
 // ---- the sums ----
 
-/// The A fragments of 32 rows and 16 k: [half][step].
-template <precision Arithmetic>
-__device__ __forceinline__ void split_rows(device::tf32_fragment<4> (&a)[2][2],
-                                           const float (&x)[4][4]) {
+/// sums += the products of a tile, in tf32. The tensor core truncates each sum it adds to, which
+/// stays far below the rounding of the operands: 6e-5 against 3e-4 for a sum of 50000.
+template <class Tiles>
+__device__ __forceinline__ void multiply_tile(typename Tiles::warp_sums& sums, const float* tile_1,
+                                              const float* tile_2,
+                                              const typename Tiles::reader_1& read_1,
+                                              const typename Tiles::reader_2& read_2) {
 #pragma unroll
   for (int half = 0; half < 2; ++half) {
-#pragma unroll
-    for (int step = 0; step < 2; ++step) {
-#pragma unroll
-      for (int i = 0; i < 4; ++i) {
-        device::set_tf32<Arithmetic>(a[half][step], i, x[2 * half + i % 2][2 * step + i / 2]);
-      }
-    }
-  }
-}
-
-/// The B fragments of 32 columns and 16 k: [j][step].
-template <precision Arithmetic>
-__device__ __forceinline__ void split_columns(device::tf32_fragment<2> (&b)[4][2],
-                                              const float (&x)[4][4]) {
-#pragma unroll
-  for (int j = 0; j < 4; ++j) {
-#pragma unroll
-    for (int step = 0; step < 2; ++step) {
-#pragma unroll
-      for (int i = 0; i < 2; ++i) device::set_tf32<Arithmetic>(b[j][step], i, x[j][2 * step + i]);
-    }
-  }
-}
-
-/// sums += the products of one 32-k tile, in tf32.
-template <class Tiles>
-__device__ __forceinline__ void multiply_tile(mma_product_sums<Tiles>& sums, const float* tile_1,
-                                              const float* tile_2,
-                                              const mma_product_place<Tiles>& at) {
-#pragma unroll
-  for (int k = 0; k < 32; k += 16) {
-    device::tf32_fragment<2> b[Tiles::column_groups][4][2];
+    float square[4][4];
+    device::tf32_fragment<2> b[Tiles::column_groups][2][4];
 #pragma unroll
     for (int n = 0; n < Tiles::column_groups; ++n) {
-      float x[4][4];
-      device::load_fragment<Tiles::inner_first_2, Tiles::columns>(x, tile_2, at.group_column(n), k,
-                                                                  at.lane);
-      split_columns<precision::tf32>(b[n], x);
+      read_2.read(square, tile_2, n, half);
+      device::set_column_fragments<precision::tf32>(b[n], square);
     }
 #pragma unroll
     for (int m = 0; m < Tiles::row_groups; ++m) {
-      float x[4][4];
       device::tf32_fragment<4> a[2][2];
-      device::load_fragment<Tiles::inner_first_1, Tiles::rows>(x, tile_1, at.group_row(m), k,
-                                                               at.lane);
-      split_rows<precision::tf32>(a, x);
+      read_1.read(square, tile_1, m, half);
+      device::set_row_fragments<precision::tf32>(a, square);
 #pragma unroll
       for (int step = 0; step < 2; ++step) {
 #pragma unroll
-        for (int half = 0; half < 2; ++half) {
+        for (int i = 0; i < 2; ++i) {
 #pragma unroll
-          for (int n = 0; n < Tiles::column_groups; ++n) {
-#pragma unroll
-            for (int j = 0; j < 4; ++j) {
-              device::mma_tf32(sums[m][half][n][j], a[half][step].high, b[n][j][step].high);
-            }
+          for (int j = 0; j < 4 * Tiles::column_groups; ++j) {
+            device::mma_tf32(sums[2 * m + i][j], a[step][i].high, b[j / 4][step][j % 4].high);
           }
         }
       }
@@ -183,214 +157,210 @@ __device__ __forceinline__ void multiply_tile(mma_product_sums<Tiles>& sums, con
   }
 }
 
-/// The same in tf32x3.
+/// The same in tf32x3. 32 terms are summed in fresh accumulators, all small products (low * high,
+/// high * low) before the large ones, and then added by FP32 additions, which round: so the tensor
+/// core truncates sums that have grown large only four times, and never the running sums.
 template <class Tiles>
-__device__ __forceinline__ void multiply_tile_x3(mma_product_sums<Tiles>& sums, const float* tile_1,
-                                                 const float* tile_2,
-                                                 const mma_product_place<Tiles>& at) {
-  constexpr precision x3 = precision::tf32x3;
+__device__ __forceinline__ void multiply_tile_x3(typename Tiles::warp_sums& sums,
+                                                 const float* tile_1, const float* tile_2,
+                                                 const typename Tiles::reader_1& read_1,
+                                                 const typename Tiles::reader_2& read_2) {
+  static_assert(Tiles::column_groups == 1, "more would not fit in registers");
+  float square[4][4];
+  device::tf32_fragment<2> b[2][2][4];
 #pragma unroll
-  for (int n = 0; n < Tiles::column_groups; ++n) {
-    device::tf32_fragment<2> b[2][4][2];
+  for (int half = 0; half < 2; ++half) {
+    read_2.read(square, tile_2, 0, half);
+    device::set_column_fragments<precision::tf32x3>(b[half], square);
+  }
 #pragma unroll
-    for (int c = 0; c < 2; ++c) {
-      float x[4][4];
-      device::load_fragment<Tiles::inner_first_2, Tiles::columns>(x, tile_2, at.group_column(n),
-                                                                  16 * c, at.lane);
-      split_columns<x3>(b[c], x);
-    }
+  for (int m = 0; m < Tiles::row_groups; ++m) {
+    device::mma_accumulators<2, 4> fresh;
+    device::set_zero<2, 4>(fresh);
+    device::tf32_fragment<4> a[2][2][2];
+    const auto for_each = [&](int half, auto multiply) {
 #pragma unroll
-    for (int m = 0; m < Tiles::row_groups; ++m) {
-      float fresh[2][4][4] = {};
+      for (int step = 0; step < 2; ++step) {
 #pragma unroll
-      for (int c = 0; c < 2; ++c) {
-        float x[4][4];
-        device::tf32_fragment<4> a[2][2];
-        device::load_fragment<Tiles::inner_first_1, Tiles::rows>(x, tile_1, at.group_row(m), 16 * c,
-                                                                 at.lane);
-        split_rows<x3>(a, x);
-        const auto for_each = [&](auto multiply) {
+        for (int i = 0; i < 2; ++i) {
 #pragma unroll
-          for (int half = 0; half < 2; ++half) {
-#pragma unroll
-            for (int j = 0; j < 4; ++j) multiply(half, j);
+          for (int j = 0; j < 4; ++j) {
+            multiply(fresh[i][j], a[half][step][i], b[half][step][j]);
           }
-        };
-#pragma unroll
-        for (int step = 0; step < 2; ++step) {
-          for_each([&](int half, int j) {
-            device::mma_tf32(fresh[half][j], a[half][step].low, b[c][j][step].high);
-          });
-          for_each([&](int half, int j) {
-            device::mma_tf32(fresh[half][j], a[half][step].high, b[c][j][step].low);
-          });
-          for_each([&](int half, int j) {
-            device::mma_tf32(fresh[half][j], a[half][step].high, b[c][j][step].high);
-          });
         }
       }
+    };
 #pragma unroll
-      for (int half = 0; half < 2; ++half) {
+    for (int half = 0; half < 2; ++half) {
+      read_1.read(square, tile_1, m, half);
+      device::set_row_fragments<precision::tf32x3>(a[half], square);
+      for_each(half, [](auto& sum, const auto& x, const auto& y) {
+        device::mma_tf32(sum, x.low, y.high);
+      });
+      for_each(half, [](auto& sum, const auto& x, const auto& y) {
+        device::mma_tf32(sum, x.high, y.low);
+      });
+    }
+    const float factor = device::truncation_factor(a[1][1][1], 1);
 #pragma unroll
-        for (int j = 0; j < 4; ++j) {
+    for (int half = 0; half < 2; ++half) {
+      for_each(half, [](auto& sum, const auto& x, const auto& y) {
+        device::mma_tf32(sum, x.high, y.high);
+      });
+    }
 #pragma unroll
-          for (int i = 0; i < 4; ++i) sums[m][half][n][j][i] += fresh[half][j][i];
+    for (int i = 0; i < 2; ++i) {
+#pragma unroll
+      for (int j = 0; j < 4; ++j) {
+#pragma unroll
+        for (int e = 0; e < 4; ++e) {
+          sums[2 * m + i][j][e] = fmaf(fresh[i][j][e], factor, sums[2 * m + i][j][e]);
         }
       }
     }
+  }
+}
+
+/// Waits until the oldest tile of a ring has come, of which stages - 1 are on their way.
+__device__ __forceinline__ void wait_for_oldest(int stages) {
+  if (stages == 4) {
+    device::wait_for_copies<2>();
+  } else if (stages == 3) {
+    device::wait_for_copies<1>();
+  } else {
+    device::wait_for_copies<0>();
   }
 }
 
 /// All k of a tile of the result.
 template <class Tiles>
-__device__ __forceinline__ void sum_products(mma_product_sums<Tiles>& sums,
+__device__ __forceinline__ void sum_products(typename Tiles::warp_sums& sums,
                                              const mma_product_problem& p,
-                                             const mma_product_place<Tiles>& at, float* shared) {
-  device::product_tile_loader<Tiles::inner_first_1, Tiles::rows, Tiles::threads, Tiles::width>
-      load_1(p.first.data, p.stride_1, at.row_tile * Tiles::rows, p.rows, p.inner);
-  device::product_tile_loader<Tiles::inner_first_2, Tiles::columns, Tiles::threads, Tiles::width>
-      load_2(p.second.data, p.stride_2, at.column_tile * Tiles::columns, p.columns, p.inner);
-  const std::int64_t steps = (p.inner + 31) / 32;
-  int loading = 0;
-  const auto load_next = [&](std::int64_t step) {
-    if (step < steps) {
-      float* const stage = shared + loading * Tiles::stage_floats;
-      load_1.load_next(stage);
-      load_2.load_next(stage + Tiles::tile_1::floats);
+                                             const mma_product_place& place,
+                                             const warp_part<Tiles>& part, float* ring) {
+  typename Tiles::loader_1 load_1(p.first.single.data, p.first.stride, p.first.wide,
+                                  std::int64_t{place.row_tile} * Tiles::rows, p.rows);
+  typename Tiles::loader_2 load_2(p.second.single.data, p.second.stride, p.second.wide,
+                                  std::int64_t{place.column_tile} * Tiles::columns, p.columns);
+  const typename Tiles::reader_1 read_1(part.row);
+  const typename Tiles::reader_2 read_2(part.column);
+  constexpr int depth = Tiles::tile_1::depth;
+  const auto load_next = [&](int stage, std::int32_t step) {
+    if (step < p.steps) {
+      const std::int64_t left = p.inner - std::int64_t{step} * depth;
+      const int there = left < depth ? static_cast<int>(left) : depth;
+      float* const memory = ring + stage * Tiles::stage_floats;
+      load_1.load_next(memory, there);
+      load_2.load_next(memory + Tiles::tile_1::floats, there);
     }
-    device::commit_copies();  // also an empty group, so that one can count them
-    loading = loading + 1 == Tiles::stages ? 0 : loading + 1;
+    device::commit_copies();  // an empty group, too, for those who count
   };
-#pragma unroll
-  for (int i = 0; i < Tiles::stages - 1; ++i) load_next(i);
-  int reading = 0;
+  device::set_zero<2 * Tiles::row_groups, 4 * Tiles::column_groups>(sums);
+  auto& all = reinterpret_cast<float(&)[Tiles::sums]>(sums);
+  long_sums<Tiles::sums> totals;
+  int until_absorbed = p.steps_per_sum;
+  const int last_stage = p.stages - 1;
 #pragma unroll 1
-  for (std::int64_t step = 0; step < steps; ++step) {
-    device::wait_for_copies<Tiles::stages - 2>();
-    __syncthreads();  // this stage is there for all, and all are done with the one before
-    load_next(step + Tiles::stages - 1);
-    const float* const stage = shared + reading * Tiles::stage_floats;
+  for (int stage = 0; stage < last_stage; ++stage) load_next(stage, stage);
+  int stage = 0;
+#pragma unroll 1
+  for (std::int32_t step = 0; step < p.steps; ++step) {
+    wait_for_oldest(p.stages);
+    __syncthreads();  // this tile is there for all, and all are done with the one before
+    load_next(stage == 0 ? last_stage : stage - 1, step + last_stage);
+    const float* const memory = ring + stage * Tiles::stage_floats;
+    const float* const memory_2 = memory + Tiles::tile_1::floats;
     if constexpr (Tiles::x3) {
-      multiply_tile_x3<Tiles>(sums, stage, stage + Tiles::tile_1::floats, at);
+      multiply_tile_x3<Tiles>(sums, memory, memory_2, read_1, read_2);
+      if (--until_absorbed == 0) {
+        totals.absorb(all);
+        until_absorbed = p.steps_per_sum;
+      }
     } else {
-      multiply_tile<Tiles>(sums, stage, stage + Tiles::tile_1::floats, at);
+      multiply_tile<Tiles>(sums, memory, memory_2, read_1, read_2);
     }
-    reading = reading + 1 == Tiles::stages ? 0 : reading + 1;
+    stage = stage == last_stage ? 0 : stage + 1;
   }
+  if constexpr (Tiles::x3) totals.finish(all);
 }
 
-// ---- the epilogue ----
+// ---- the kernel ----
 
-/// Adds a thread's sums of columns to those of the whole tile, in `shared`, and stores them. All
-/// threads of the block.
+/// 0, or NaN if a sum is not finite.
+template <int Rows, int Columns>
+__device__ __forceinline__ float probe(const device::mma_accumulators<Rows, Columns>& sums) {
+  float result = 0.0f;
+#pragma unroll
+  for (int m = 0; m < Rows; ++m) {
+#pragma unroll
+    for (int n = 0; n < Columns; ++n) {
+#pragma unroll
+      for (int i = 0; i < 4; ++i) result = fmaf(sums[m][n][i], 0.0f, result);
+    }
+  }
+  return result;
+}
+
+/// Puts the warps' sums together in shared memory, all of them finite or as IEEE arithmetic has it.
 template <class Tiles>
-__device__ __forceinline__ void store_column_sums(const mma_product_problem& p,
-                                                  const mma_product_place<Tiles>& at,
-                                                  float (&sums)[Tiles::column_groups][8],
-                                                  float* shared) {
-  __syncthreads();  // nobody reads tiles any more
-#pragma unroll
-  for (int n = 0; n < Tiles::column_groups; ++n) {
-#pragma unroll
-    for (int i = 0; i < 8; ++i) {
-      float& sum = sums[n][i];
-#pragma unroll
-      for (int distance = 4; distance < 32; distance *= 2) {  // over g
-        sum += __shfl_xor_sync(0xffffffffu, sum, distance);
-      }
-      if (at.lane.g == 0) {
-        shared[at.warp_row * Tiles::columns + at.group_column(n) + 8 * at.lane.t + i] = sum;
-      }
+__device__ __forceinline__ void park_tile(const typename Tiles::result& tile,
+                                          const typename Tiles::warp_sums& sums,
+                                          const warp_part<Tiles>& part,
+                                          const mma_product_problem& p) {
+  constexpr int m_tiles = 2 * Tiles::row_groups, n_tiles = 4 * Tiles::column_groups;
+  __syncthreads();  // all are done with the ring
+  device::park_sums<Tiles::columns, m_tiles, n_tiles>(tile.memory, part.row, part.column, sums);
+  if constexpr (Tiles::x3) {
+    if (__syncthreads_or(isnan(probe<m_tiles, n_tiles>(sums)))) {
+      repair_tile<Tiles::threads>(tile, p.first.single, p.second.single, p.inner);
+      __syncthreads();
     }
+  } else {
+    __syncthreads();
   }
-  __syncthreads();
-  for (int i = static_cast<int>(threadIdx.x); i < Tiles::columns; i += Tiles::threads) {
-    const std::int64_t column = at.column_tile * Tiles::columns + i;
-    float total = 0.0f;
-#pragma unroll
-    for (int warp = 0; warp < Tiles::warp_rows; ++warp) total += shared[warp * Tiles::columns + i];
-    if (column < p.columns) p.to.column_sums[at.row_tile * p.columns + column] = total;
-  }
-}
-
-/// Stores a thread's sums, 8 consecutive columns at a time in packs of Tiles::width. What is read
-/// of another matrix is loaded for 4 rows before anything is stored, see store_tile of wgmma.
-template <epilogue_kind Kind, class Tiles>
-__device__ __forceinline__ void store_products(const mma_product_problem& p,
-                                               const mma_product_sums<Tiles>& sums,
-                                               const mma_product_place<Tiles>& at, float* shared) {
-  constexpr int width = Tiles::width;
-  constexpr int packs = 8 / width;
-  using pack = device::pack<width>;
-  float column_sums[Tiles::column_groups][8] = {};
-#pragma unroll
-  for (int n = 0; n < Tiles::column_groups; ++n) {
-    const std::int64_t first_column = at.column(n, 0);
-    pack bias[packs] = {};
-#pragma unroll
-    for (int q = 0; q < packs; ++q) {
-      const std::int64_t column = first_column + q * width;
-      if (p.to.bias != nullptr && column < p.columns) {
-        bias[q] = device::load<width>(p.to.bias + column);
-      }
-    }
-#pragma unroll
-    for (int m = 0; m < Tiles::row_groups; ++m) {
-      const auto for_each = [&](auto body) {  // half, e, q inside the matrix
-#pragma unroll
-        for (int half = 0; half < 2; ++half) {
-#pragma unroll
-          for (int e = 0; e < 2; ++e) {
-            const std::int64_t row = at.row(m, half, e);
-            if (row >= p.rows) continue;
-#pragma unroll
-            for (int q = 0; q < packs; ++q) {
-              const std::int64_t column = first_column + q * width;
-              if (column < p.columns) body(half, e, q, row * p.to.stride + column);
-            }
-          }
-        }
-      };
-      pack other[2][2][packs] = {};
-      for_each([&](int half, int e, int q, std::int64_t to) {
-        other[half][e][q] = load_other<Kind, width>(p.to, to);
-      });
-      for_each([&](int half, int e, int q, std::int64_t to) {
-        pack x;
-#pragma unroll
-        for (int i = 0; i < width; ++i) {
-          const int column = q * width + i;
-          x[i] = sums[m][half][n][column % 4][2 * e + column / 4] + bias[q][i];
-        }
-        x = finish_sums<Kind, width>(p.to, to, x, other[half][e][q]);
-#pragma unroll
-        for (int i = 0; i < width; ++i) column_sums[n][q * width + i] += x[i];
-      });
-    }
-  }
-  if (p.to.column_sums != nullptr) store_column_sums(p, at, column_sums, shared);
 }
 
 template <class Tiles>
-__global__ void __launch_bounds__(Tiles::launch_bound, 2)
-    mma_product_kernel(const __grid_constant__ mma_product_problem p, std::int64_t tiles) {
+__device__ __forceinline__ void finish_tile_as_wide_as_possible(const typename Tiles::result& tile,
+                                                                const mma_product_problem& p) {
+  with_epilogue_kind(p.to, [&](auto kind) {
+    constexpr epilogue_kind Kind = decltype(kind)::value;
+    if (p.wide_out) {
+      finish_tile<Kind, 4, Tiles::threads>(tile, p.to, p.columns);
+    } else {
+      finish_tile<Kind, 1, Tiles::threads>(tile, p.to, p.columns);
+    }
+  });
+}
+
+/// The tile in shared memory, where the ring was.
+template <class Tiles>
+__device__ __forceinline__ typename Tiles::result result_of(const mma_product_problem& p,
+                                                            const mma_product_place& place,
+                                                            float* memory) {
+  const std::int64_t row = std::int64_t{place.row_tile} * Tiles::rows;
+  const std::int64_t column = std::int64_t{place.column_tile} * Tiles::columns;
+  const std::int64_t rows = p.rows - row, columns = p.columns - column;
+  return {memory, row, column, static_cast<int>(rows < Tiles::rows ? rows : Tiles::rows),
+          static_cast<int>(columns < Tiles::columns ? columns : Tiles::columns)};
+}
+
+/// A block makes one tile of one slice.
+template <class Tiles>
+__global__ void __launch_bounds__(Tiles::launch_bound, Tiles::blocks_per_sm)
+    mma_product_kernel(const __grid_constant__ mma_product_problem whole, std::int64_t first_tile) {
   if constexpr (device::has_tf32_mma) {
     extern __shared__ __align__(128) float product_shared[];
-    for (std::int64_t tile = blockIdx.x; tile < tiles; tile += gridDim.x) {
-      const mma_product_place<Tiles> at(p, tile);
-      mma_product_sums<Tiles> sums = {};
-      sum_products<Tiles>(sums, p, at, product_shared);
-      if constexpr (Tiles::x3) {
-        auto& all = reinterpret_cast<float(&)[64]>(sums);  // [m][half][n = 0][j][2e + f]
-        repair_sums(
-            all, p, [&](int i) { return at.row(i / 32, i / 16 % 2, i / 2 % 2); },
-            [&](int i) { return at.column(0, i % 2) + i / 4 % 4; });
-      }
-      with_epilogue_kind(p.to, [&](auto kind) {
-        store_products<decltype(kind)::value, Tiles>(p, sums, at, product_shared);
-      });
-      __syncthreads();  // before the next tile's copies
-    }
+    const std::int64_t tiles = whole.row_tiles * whole.column_tiles;
+    const std::int64_t tile = first_tile + blockIdx.x;
+    const mma_product_problem p = slice_of(whole, tile / tiles);
+    const mma_product_place place = place_of(p, tile % tiles);
+    const warp_part<Tiles> part;
+    typename Tiles::warp_sums sums;
+    sum_products<Tiles>(sums, p, place, part, product_shared);
+    const auto result = result_of<Tiles>(p, place, product_shared);
+    park_tile<Tiles>(result, sums, part, p);
+    finish_tile_as_wide_as_possible<Tiles>(result, p);
   }
 }
 
@@ -399,6 +369,78 @@ __global__ void __launch_bounds__(Tiles::launch_bound, 2)
 /// Whether an operand's lines can be copied 16 bytes at a time.
 inline bool is_16_byte_operand(const products::matrix<const float>& m, std::int64_t line) {
   return line % 4 == 0 && is_16_byte_accessible(m.stride, m.data);
+}
+
+/// How many slices to cut sums into, so that results of few tiles fill the card: what `slots`
+/// blocks at a time do in the fewest rounds. A slice costs a pass over its sums, and it wants some
+/// length.
+inline int slices_of(const products::product& p, std::int64_t tiles, int slots) {
+  constexpr int most_slices = 8;
+  constexpr std::int64_t shortest = 1024;
+  constexpr double cost_of_slice = 0.02;  // of a round
+  int best = 1;
+  double best_rounds = static_cast<double>(ceil_div(tiles, slots));
+  for (int slices = 2; slices <= most_slices; ++slices) {
+    const double bytes = static_cast<double>(p.rows) * static_cast<double>(p.columns) *
+                         static_cast<double>(sizeof(float)) * slices;
+    if (p.inner / slices < shortest ||
+        bytes > static_cast<double>(matmul_context::workspace_bytes)) {
+      break;
+    }
+    const double rounds = static_cast<double>(ceil_div(tiles * slices, slots)) / slices;
+    if (rounds + cost_of_slice * slices < best_rounds) {
+      best_rounds = rounds + cost_of_slice * slices;
+      best = slices;
+    }
+  }
+  return best;
+}
+
+template <class Tiles>
+mma_product_problem mma_problem_of(const products::product& p, int stages, int slices) {
+  constexpr int depth = Tiles::tile_1::depth;
+  const std::int64_t slice_inner = ceil_div(ceil_div(p.inner, slices), depth) * depth;
+  const products::epilogue& e = p.then;
+  const bool wide_out =
+      p.columns % 4 == 0 && is_16_byte_accessible(p.out.stride, p.out.data, e.bias, e.before_gelu,
+                                                  e.gelu_inp, e.residual);
+  return {p.rows,
+          p.columns,
+          p.inner,
+          ceil_div(p.rows, Tiles::rows),
+          ceil_div(p.columns, Tiles::columns),
+          0,
+          chunks_per_sum(ceil_div(slice_inner, depth)),
+          slice_inner,
+          p.rows * p.columns,
+          {first_operand(p.inp1), p.inp1.stride,
+           is_16_byte_operand(p.inp1, p.inp1.transposed ? p.rows : p.inner)},
+          {second_operand(p.inp2), p.inp2.stride,
+           is_16_byte_operand(p.inp2, p.inp2.transposed ? p.inner : p.columns)},
+          output_of(p),
+          wide_out,
+          stages};
+}
+
+/// The longest ring that lets as many blocks as registers allow run on a multiprocessor, or at
+/// least one.
+template <class Tiles>
+int stages_for(const char* function, int device) {
+  const auto attribute = [&](cudaDeviceAttr which) {
+    int value = 0;
+    check_cuda(function, "cudaDeviceGetAttribute", cudaDeviceGetAttribute(&value, which, device));
+    return value;
+  };
+  constexpr int stage_bytes = Tiles::stage_floats * static_cast<int>(sizeof(float));
+  const int reserved = attribute(cudaDevAttrReservedSharedMemoryPerBlock);
+  const int all = attribute(cudaDevAttrMaxSharedMemoryPerMultiprocessor);
+  for (int blocks = Tiles::blocks_per_sm; blocks >= 1; --blocks) {
+    const int stages = (all / blocks - reserved) / stage_bytes;
+    if (stages >= Tiles::least_stages) {
+      return stages < Tiles::most_stages ? stages : Tiles::most_stages;
+    }
+  }
+  return Tiles::least_stages;
 }
 
 /// Calls `body` with the layout as two types, like std::true_type: whether k is innermost.
@@ -416,17 +458,9 @@ void with_layout(const products::product& p, Body body) {
 /// Calls `body` with the tiles that take a product, as a null pointer to them.
 template <precision Arithmetic, class Body>
 void with_mma_tiles(const products::product& p, Body body) {
-  const products::epilogue& e = p.then;
-  const bool wide = is_16_byte_operand(p.inp1, p.inp1.transposed ? p.rows : p.inner) &&
-                    is_16_byte_operand(p.inp2, p.inp2.transposed ? p.inner : p.columns) &&
-                    p.columns % 4 == 0 &&
-                    is_16_byte_accessible(p.out.stride, p.out.data, e.bias, e.before_gelu,
-                                          e.gelu_inp, e.residual);
   with_layout(p, [&](auto inner_first_1, auto inner_first_2) {
-    with_access_width(wide, [&](auto width) {
-      body(static_cast<mma_product_tiles<Arithmetic, decltype(inner_first_1)::value,
-                                         decltype(inner_first_2)::value, width()>*>(nullptr));
-    });
+    body(static_cast<mma_product_tiles<Arithmetic, decltype(inner_first_1)::value,
+                                       decltype(inner_first_2)::value>*>(nullptr));
   });
 }
 
@@ -442,23 +476,41 @@ bool mma_product_is_there(const products::product& p, matmul_context& context) {
   return found;
 }
 
-/// Computes a product (batch 1, factor 1, not both operands transposed).
+template <class Tiles>
+void launch_mma_product(const char* function, const products::product& p, int slices,
+                        matmul_context& context, cudaStream_t stream) {
+  const int stages = stages_for<Tiles>(function, context.device());
+  const auto shared_bytes = sizeof(float) * Tiles::stage_floats * static_cast<std::size_t>(stages);
+  const mma_product_problem problem = mma_problem_of<Tiles>(p, stages, slices);
+  const std::int64_t count = problem.row_tiles * problem.column_tiles * slices;
+  constexpr std::int64_t most_blocks = std::int64_t{1} << 30;
+  for (std::int64_t first = 0; first < count; first += most_blocks) {
+    const std::int64_t blocks = count - first < most_blocks ? count - first : most_blocks;
+    launch({function, blocks, Tiles::threads, shared_bytes, stream}, mma_product_kernel<Tiles>,
+           problem, first);
+  }
+}
+
+/// Computes a product (batch 1, factor 1, not both operands transposed): in one kernel or, where
+/// its tiles are few and its sums long, slices of the sum into the context's workspace, which a
+/// second kernel adds up in order.
 template <precision Arithmetic>
-void multiply_by_mma(const char* function, const products::product& p, matmul_context&,
+void multiply_by_mma(const char* function, const products::product& p, matmul_context& context,
                      cudaStream_t stream) {
   with_mma_tiles<Arithmetic>(p, [&](auto* which) {
     using tiles = std::remove_pointer_t<decltype(which)>;
-    const std::int64_t blocks = ceil_div(p.rows, tiles::rows) * ceil_div(p.columns, tiles::columns);
-    const mma_product_problem problem{p.rows,
-                                      p.columns,
-                                      p.inner,
-                                      output_of(p),
-                                      first_operand(p.inp1),
-                                      second_operand(p.inp2),
-                                      p.inp1.stride,
-                                      p.inp2.stride};
-    launch({function, blocks, tiles::threads, tiles::shared_bytes, stream},
-           mma_product_kernel<tiles>, problem, blocks);
+    const std::int64_t count = ceil_div(p.rows, tiles::rows) * ceil_div(p.columns, tiles::columns);
+    const int slices = slices_of(p, count, tiles::blocks_per_sm * context.multiprocessors());
+    if (slices == 1) {
+      launch_mma_product<tiles>(function, p, 1, context, stream);
+      return;
+    }
+    products::product sliced = p;
+    sliced.out = {static_cast<float*>(context.workspace()), p.columns};
+    sliced.then = {};
+    launch_mma_product<tiles>(function, sliced, slices, context, stream);
+    late_epilogue rest{output_of(p), sliced.out.data, p.columns, slices, p.rows * p.columns};
+    launch_late_epilogue(function, rest, p.rows, p.columns, stream);
   });
 }
 

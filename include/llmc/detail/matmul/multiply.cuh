@@ -29,7 +29,7 @@ void multiply_then_finish(const char* function, const products::product& p, matm
   products::product plain = p;
   plain.then = {};
   plain.then.bias = p.then.bias;
-  late_epilogue rest{output_of(p), p.out.data};
+  late_epilogue rest{output_of(p), p.out.data, p.out.stride};
   rest.to.bias = nullptr;
   multiply(function, plain, Engines, context, stream);
   launch_late_epilogue(function, rest, p.rows, p.columns, stream);

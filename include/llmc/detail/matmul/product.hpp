@@ -22,7 +22,7 @@ struct matrix {
 };
 
 /// What becomes of a sum x on its way out, in this order. All matrices here lie like `out`; at most
-/// one of `gelu_inp` and `residual` is there.
+/// one of `before_gelu`, `gelu_inp` and `residual` is there.
 struct epilogue {
   const float* bias = nullptr;      ///< (columns): x += bias
   float* before_gelu = nullptr;     ///< overwritten with x, then x = gelu(x)

@@ -21,6 +21,7 @@
 #include <cstdint>
 
 #include <llmc/detail/launch.cuh>
+#include <llmc/detail/matmul/epilogue.cuh>
 #include <llmc/detail/namespace.hpp>
 #include <llmc/device/mbarrier.cuh>
 
@@ -31,9 +32,10 @@ namespace detail {
 struct tile_schedule {
   std::int32_t row_tiles;
   std::int32_t column_tiles;
-  std::int32_t chunks;       ///< of 32 terms of the sum, in a tile
-  std::int32_t group;        ///< rows of tiles that share their column tiles in the L2 cache
-  std::int32_t whole_tiles;  ///< that go round; the rest is cut by chunks
+  std::int32_t chunks;          ///< of 32 terms of the sum, in a tile
+  std::int32_t group;           ///< rows of tiles that share their column tiles in the L2 cache
+  std::int32_t whole_tiles;     ///< that go round; the rest is cut by chunks
+  std::int32_t chunks_per_sum;  ///< see chunks_per_sum
   std::int32_t blocks;
 };
 
@@ -55,6 +57,7 @@ inline tile_schedule make_tile_schedule(std::int64_t rows, std::int64_t columns,
   const std::int64_t whole = !splits || even ? tiles : rounds > 1 ? (rounds - 1) * blocks : 0;
   s.blocks = static_cast<std::int32_t>(blocks);
   s.whole_tiles = static_cast<std::int32_t>(whole);
+  s.chunks_per_sum = chunks_per_sum(s.chunks);
   return s;
 }
 

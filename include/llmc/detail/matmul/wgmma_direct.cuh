@@ -318,9 +318,9 @@ __global__ void __launch_bounds__(Tiles::launch_bound, 1)
                         const __grid_constant__ CUtensorMap first_map,
                         const __grid_constant__ CUtensorMap second_map) {
   if constexpr (device::has_wgmma) {
-    extern __shared__ __align__(1024) unsigned char shared[];
+    extern __shared__ __align__(1024) unsigned char wgmma_shared[];
     __shared__ __align__(8) std::uint64_t barriers[direct_memory<Tiles>::barriers];
-    const direct_memory<Tiles> memory(device::shared_address(shared),
+    const direct_memory<Tiles> memory(device::shared_address(wgmma_shared),
                                       device::shared_address(barriers));
     if (threadIdx.x == 0) memory.init_barriers();
     __syncthreads();

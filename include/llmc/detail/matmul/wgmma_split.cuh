@@ -455,6 +455,8 @@ __device__ __forceinline__ void run_consumer(const wgmma_problem& p,
   tile_part part;
   while (walk.next(part)) {
     float sums[Tiles::row_blocks][Tiles::sums] = {};
+    long_sums<Tiles::sums> totals;
+    int until_absorbed = p.schedule.chunks_per_sum;
     first_values<Tiles> x;
     first_fragments<Tiles> a;
     memory.full(at.stage).wait(at.parity);
@@ -463,6 +465,7 @@ __device__ __forceinline__ void run_consumer(const wgmma_problem& p,
     for (int chunk = part.begin; chunk < part.end; ++chunk) {
       float fresh[Tiles::sums];
       split_values<Tiles>(a, x);
+      const float factor = device::truncation_factor(a[0][0], 1);
       turns.wait();
       multiply_chunk<Tiles>(sums, fresh, a, memory.second(at.stage));
       turns.pass();
@@ -476,9 +479,14 @@ __device__ __forceinline__ void run_consumer(const wgmma_problem& p,
       if (leads_warp) done.arrive();
       if constexpr (Tiles::x3) {
 #pragma unroll
-        for (int i = 0; i < Tiles::sums; ++i) sums[0][i] += fresh[i];
+        for (int i = 0; i < Tiles::sums; ++i) sums[0][i] = fmaf(fresh[i], factor, sums[0][i]);
+        if (--until_absorbed == 0) {
+          totals.absorb(sums[0]);
+          until_absorbed = p.schedule.chunks_per_sum;
+        }
       }
     }
+    if constexpr (Tiles::x3) totals.finish(sums[0]);
     if (finish_sums_of_part<Tiles::consumers>(p, part, sums, self.group)) {
       store_tile<Tiles>(p, sums, part, self, exchange);
     }
@@ -491,10 +499,10 @@ __global__ void __launch_bounds__(Tiles::launch_bound, 1)
                        const __grid_constant__ CUtensorMap first_map,
                        const __grid_constant__ CUtensorMap second_map) {
   if constexpr (device::has_wgmma) {
-    extern __shared__ __align__(1024) unsigned char shared[];
+    extern __shared__ __align__(1024) unsigned char wgmma_shared[];
     __shared__ __align__(8) std::uint64_t barriers[split_memory<Tiles>::barriers];
     __shared__ __align__(16) float exchange[column_sum_exchange_floats];
-    const split_memory<Tiles> memory(device::shared_address(shared),
+    const split_memory<Tiles> memory(device::shared_address(wgmma_shared),
                                      device::shared_address(barriers));
     if (threadIdx.x == 0) memory.init_barriers();
     __syncthreads();
