@@ -15,6 +15,7 @@
 #include <llmc/layernorm.cuh>
 #include <llmc/matmul.cuh>
 #include <llmc/matmul_context.hpp>
+#include <llmc/matmul_gelu.cuh>
 #include <llmc/residual.cuh>
 #include <llmc/residual_layernorm.cuh>
 #include <llmc/softmax.cuh>

@@ -49,7 +49,10 @@ class candidate_list {
     if (prefer && list_.preferred < 0) list_.preferred = list_.count;
     list_.kernels[static_cast<std::size_t>(list_.count++)] = {name, Launch};
   }
-  void explain(const char* reason) { reason_ = reason; }
+  /// Why the preferred one is not another; the first reason given counts.
+  void explain(const char* reason) {
+    if (reason_ == nullptr) reason_ = reason;
+  }
 
   products::candidates& list() { return list_; }
   const products::candidates& list() const { return list_; }
@@ -57,7 +60,7 @@ class candidate_list {
 
  private:
   products::candidates list_;
-  const char* reason_ = "";
+  const char* reason_ = nullptr;
 };
 
 // ---- the wgmma kernels ----
@@ -186,6 +189,17 @@ inline candidate_list list_candidates(const products::product& p, products::engi
     } else {
       result.add<multiply_then_finish<engines::any>>("product, then epilogue");
     }
+  }
+  if (p.arithmetic == precision::ieee) {
+    result.explain("only cuBLASLt has ieee arithmetic");
+  } else if (allowed == engines::library) {
+    result.explain("it was asked for");
+  } else if (!own) {
+    result.explain("this build or card has no TF32 tensor cores, or the product is one of a batch");
+  } else if (list.preferred < 0) {
+    result.explain("cuBLASLt is the fastest for this layout unless tuning shows otherwise");
+  } else {
+    result.explain("it is the fastest kernel for this layout and alignment");
   }
   return result;
 }
