@@ -75,7 +75,10 @@ TEMPLATE_TEST_CASE_SIG("adamw_update agrees with the reference", "[adamw]",
                        (adamw_update_variant::automatic, 256),
                        (adamw_update_variant::pack_per_thread, 32),
                        (adamw_update_variant::pack_per_thread, 96),
-                       (adamw_update_variant::pack_per_thread, 1024)) {
+                       (adamw_update_variant::pack_per_thread, 1024),
+                       (adamw_update_variant::packs_per_thread, 32),
+                       (adamw_update_variant::packs_per_thread, 96),
+                       (adamw_update_variant::packs_per_thread, 1024)) {
   LLMC_REQUIRE_GPU();
   for (const std::int64_t count : awkward_sizes) {
     const adamw_case c(count);
@@ -175,10 +178,88 @@ TEST_CASE("adamw_update writes nothing where the norm is not finite", "[adamw]")
   CHECK(same(v.values(), c.v));
 }
 
+TEST_CASE("adamw_update_segments gives the bits of a call a segment", "[adamw]") {
+  LLMC_REQUIRE_GPU();
+  const std::vector<llmc::adamw_segment> segments =
+      GENERATE(std::vector<llmc::adamw_segment>{{1000, true}},
+               std::vector<llmc::adamw_segment>{{999, false}},
+               std::vector<llmc::adamw_segment>{{0, false},
+                                                {1, true},
+                                                {1, false},
+                                                {1, true},
+                                                {5, false},
+                                                {0, true},
+                                                {64, false},
+                                                {4096, true},
+                                                {3, true},
+                                                {2, false},
+                                                {30000, true},
+                                                {7, false}});
+  const int misalignment = GENERATE(0, 1);
+  std::int64_t count = 0;
+  for (const llmc::adamw_segment& s : segments) count += s.count;
+  const adamw_case c(count);
+  const buffer<float> grads(c.grads, misalignment), learning_rate(std::vector<float>{1.0f});
+  const buffer<std::int64_t> step(std::vector<std::int64_t>{7});
+  const buffer<clip_state> clip(std::vector<clip_state>{c.clip});
+  output params(c.params, misalignment), m(c.m, misalignment), v(c.v, misalignment);
+  output expected_params(c.params), expected_m(c.m), expected_v(c.v);
+  run({&params, &m, &v, &expected_params, &expected_m, &expected_v}, [&](cudaStream_t s) {
+    llmc::adamw_update_segments(params, m, v, grads, segments.data(),
+                                static_cast<std::int64_t>(segments.size()), usual, learning_rate,
+                                step, clip.get(), s);
+    std::int64_t first = 0;
+    for (const llmc::adamw_segment& segment : segments) {
+      adamw_parameters parameters = usual;
+      if (!segment.decays) parameters.weight_decay = 0;
+      llmc::adamw_update(expected_params + first, expected_m + first, expected_v + first,
+                         grads + first, segment.count, parameters, learning_rate, step, clip.get(),
+                         s);
+      first += segment.count;
+    }
+  });
+  CHECK(same(params.values(), expected_params.values()));
+  CHECK(same(m.values(), expected_m.values()));
+  CHECK(same(v.values(), expected_v.values()));
+
+  std::vector<double> reference_params = widen(c.params), reference_m = widen(c.m),
+                      reference_v = widen(c.v);
+  const std::int64_t t = 7;
+  llmc::reference::adamw_update_segments(reference_params.data(), reference_m.data(),
+                                         reference_v.data(), widen(c.grads).data(), segments.data(),
+                                         static_cast<std::int64_t>(segments.size()), usual,
+                                         &c.learning_rate, &t, &c.clip);
+  check_close("params", params.values(), reference_params, elementwise_tolerance());
+}
+
 TEST_CASE("adamw_update of nothing is nothing to do", "[adamw]") {
   LLMC_REQUIRE_GPU();
   CHECK_NOTHROW(llmc::adamw_update(nullptr, nullptr, nullptr, nullptr, 0, usual, nullptr, nullptr,
                                    nullptr, nullptr));
+}
+
+TEST_CASE("adamw_update_segments refuses bad arguments", "[adamw]") {
+  float x = 0;
+  const std::int64_t step = 1;
+  const auto update = [&](float* params, std::vector<llmc::adamw_segment> segments) {
+    llmc::adamw_update_segments(params, &x, &x, &x, segments.data(),
+                                static_cast<std::int64_t>(segments.size()), usual, &x, &step,
+                                nullptr, nullptr);
+  };
+  CHECK_NOTHROW(update(&x, {}));
+  CHECK_NOTHROW(update(nullptr, {{0, true}, {0, false}}));
+  CHECK_THROWS_WITH(update(nullptr, {{1, true}}),
+                    "llmc::adamw_update_segments: params must not be null");
+  CHECK_THROWS_WITH(update(&x, {{1, true}, {-1, true}}),
+                    "llmc::adamw_update_segments: count must be at least 0, got -1");
+  std::vector<llmc::adamw_segment> many;
+  for (int i = 0; i < 34; ++i) many.push_back({1, i % 2 == 0});
+  CHECK_THROWS_WITH(update(&x, many),
+                    "llmc::adamw_update_segments: segments must change between those that decay "
+                    "and those that do not at most 32 times");
+  CHECK_THROWS_AS(
+      llmc::adamw_update_segments(&x, &x, &x, &x, nullptr, 1, usual, &x, &step, nullptr, nullptr),
+      llmc::invalid_argument);
 }
 
 TEST_CASE("adamw_update refuses bad arguments", "[adamw]") {

@@ -73,14 +73,37 @@ bool few_numbers(attention_shape shape) {
 }
 
 /// All gradients together, since those of a few positions nearly vanish and their errors do not.
-void check_flash(const attention_case& c, precision arithmetic, matmul_context& context,
-                 int misalignment = 0, double factor = 1) {
-  INFO(describe(c, arithmetic, misalignment));
-  const double allowed = factor * allowed_error(arithmetic);
-  const attention_result result = run_flash(c, arithmetic, context, misalignment);
+void check_result(const attention_case& c, const attention_result& result, double allowed) {
   check_error("out", result.out, c.out, allowed);
   check_close("lse", result.lse, c.lse, {4 * allowed * largest_of(c.lse), 0});
   check_error("dqkv", result.dqkv, c.dqkv, allowed);
+}
+
+void check_flash(const attention_case& c, precision arithmetic, matmul_context& context,
+                 int misalignment = 0, double factor = 1) {
+  INFO(describe(c, arithmetic, misalignment));
+  check_result(c, run_flash(c, arithmetic, context, misalignment),
+               factor * allowed_error(arithmetic));
+}
+
+/// One launch of each direction, and nothing else on the GPU.
+attention_result launch_flash(const attention_case& c, precision arithmetic,
+                              matmul_context& context, int misalignment) {
+  const auto like = [&](const std::vector<double>& values) {
+    return buffer<float>(static_cast<std::int64_t>(values.size()), misalignment);
+  };
+  const buffer<float> qkv(c.qkv, misalignment), dout(c.dout, misalignment),
+      out = like(c.out), lse = like(c.lse), dqkv = like(c.dqkv);
+  const buffer<unsigned char> workspace(
+      static_cast<std::int64_t>(llmc::attention_backward_workspace_bytes(c.shape)));
+  check_cuda(cudaDeviceSynchronize());
+  const stream s;
+  llmc::attention_forward<forward_variant::flash>(out, lse, nullptr, qkv, c.shape, arithmetic,
+                                                  context, s);
+  llmc::attention_backward<backward_variant::flash>(dqkv, workspace.get(), dout, qkv, out, lse,
+                                                    c.shape, arithmetic, context, s);
+  s.synchronize();
+  return {out.values(), lse.values(), dqkv.values()};
 }
 
 /// Where the closed form is 0 by multiplication with 0, so must be the result.
@@ -136,6 +159,25 @@ TEST_CASE("flash attention agrees with the reference", "[attention]") {
           check_flash(c, arithmetic, context, misalignment, few_numbers(c.shape) ? 20 : 1.5);
         }
       }
+    }
+  }
+}
+
+// Small enough for racecheck. 130 positions are at least two blocks of queries or keys, the longest
+// of at least three tiles, so that memory of a tile before is written again.
+TEST_CASE("every kernel of flash attention takes a few tiles", "[attention]") {
+  LLMC_REQUIRE_GPU();
+  matmul_context context;
+  struct {
+    std::int64_t head_size;
+    int misalignment;
+  } const rows[] = {{17, 0}, {60, 0}, {64, 0}, {64, 1}, {80, 0}, {96, 0}, {128, 0}};
+  for (const auto& row : rows) {
+    const attention_case c({1, 130, 1, row.head_size});
+    for (const precision arithmetic : all_precisions) {
+      INFO(describe(c, arithmetic, row.misalignment));
+      check_result(c, launch_flash(c, arithmetic, context, row.misalignment),
+                   (few_numbers(c.shape) ? 20 : 1.5) * allowed_error(arithmetic));
     }
   }
 }

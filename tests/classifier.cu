@@ -38,23 +38,29 @@ results classify(const classifier_case& c, float scale, int misalignment = 0) {
   return {losses.values(), logits.values()};
 }
 
-constexpr auto automatic = classify<classifier_forward_backward_variant::automatic, 1024>;
+constexpr auto automatic = classify<classifier_forward_backward_variant::automatic, 512>;
 
 }  // namespace
 
 TEMPLATE_TEST_CASE_SIG("classifier_forward_backward agrees with the reference", "[classifier]",
                        ((classifier_forward_backward_variant Variant, int BlockSize), Variant,
                         BlockSize),
-                       (classifier_forward_backward_variant::automatic, 1024),
+                       (classifier_forward_backward_variant::automatic, 256),
                        (classifier_forward_backward_variant::block_per_row, 32),
                        (classifier_forward_backward_variant::block_per_row, 96),
-                       (classifier_forward_backward_variant::block_per_row, 512)) {
+                       (classifier_forward_backward_variant::block_per_row, 1024),
+                       (classifier_forward_backward_variant::row_on_chip, 32),
+                       (classifier_forward_backward_variant::row_on_chip, 96),
+                       (classifier_forward_backward_variant::row_on_chip, 1024)) {
   LLMC_REQUIRE_GPU();
+  const bool on_chip = Variant == classifier_forward_backward_variant::row_on_chip;
   const std::int64_t rows = GENERATE(1, 7);
   const std::int64_t padding = GENERATE(0, 1, 47);
   for (const std::int64_t vocabulary : awkward_sizes) {
     const classifier_case c = random_case({rows, vocabulary, vocabulary + padding});
+    if (on_chip && (vocabulary + padding) % 4 != 0) continue;
     for (const int misalignment : {0, 1}) {
+      if (on_chip && misalignment != 0) continue;
       INFO("rows " << rows << ", V " << vocabulary << ", padding " << padding << ", misalignment "
                    << misalignment);
       const results actual = classify<Variant, BlockSize>(c, dloss, misalignment);
@@ -64,28 +70,55 @@ TEMPLATE_TEST_CASE_SIG("classifier_forward_backward agrees with the reference", 
   }
 }
 
-TEST_CASE("classifier_forward_backward takes large vocabularies, many rows and large logits",
+TEST_CASE("classifier_forward_backward keeps rows in registers and in shared memory",
           "[classifier]") {
   LLMC_REQUIRE_GPU();
-  for (const classifier_case& c :
-       {random_case({64, 50257, 50304}), random_case({6, 100003, 100003}),
-        random_case({65537, 5, 8}), random_case({9, 1025, 1028}, 30.0)}) {
-    const results actual = automatic(c, dloss, 0);
+  // 2816 logits fit the registers of 32 threads.
+  for (const std::int64_t vocabulary : {2811, 2815, 2816, 2817, 2820, 2823, 9000}) {
+    const std::int64_t padded = (vocabulary + 3) / 4 * 4 + 8;
+    const classifier_case c = random_case({5, vocabulary, padded});
+    const results actual =
+        classify<classifier_forward_backward_variant::row_on_chip, 32>(c, dloss, 0);
+    INFO("V " << vocabulary);
+    check_losses(c, actual.losses);
+    check_dlogits(c, actual.dlogits);
+  }
+  const classifier_case c = random_case({wants_few_sizes() ? 1 : 64, 50257, 50304});
+  for (const int misalignment : {0, 1}) {
+    const results actual =
+        classify<classifier_forward_backward_variant::automatic, 256>(c, dloss, misalignment);
     check_losses(c, actual.losses);
     check_dlogits(c, actual.dlogits);
   }
 }
 
+TEST_CASE("classifier_forward_backward takes large vocabularies, many rows and large logits",
+          "[classifier]") {
+  LLMC_REQUIRE_GPU();
+  const auto check = [](const classifier_case& c) {
+    const results actual = automatic(c, dloss, 0);
+    check_losses(c, actual.losses);
+    check_dlogits(c, actual.dlogits);
+  };
+  for (const classifier_shape& shape :
+       unless_few<classifier_shape>({{64, 50257, 50304}, {6, 100003, 100003}, {65537, 5, 8}})) {
+    check(random_case(shape));
+  }
+  check(random_case({9, 1025, 1028}, 30.0));
+}
+
 TEST_CASE("classifier_forward_backward of the only finite logit is exact", "[classifier]") {
   LLMC_REQUIRE_GPU();
-  constexpr std::int64_t vocabulary = 100000;
-  const std::vector<std::int32_t> finite{0, 1, 50000, 99999, 0, 0, 0};
-  std::vector<float> logits(finite.size() * vocabulary, -infinity);
+  const std::int32_t vocabulary = wants_few_sizes() ? 5000 : 100000;
+  const std::int32_t middle = vocabulary / 2, last = vocabulary - 1;
+  const std::vector<std::int32_t> finite{0, 1, middle, last, 0, 0, 0};
+  const auto stride = static_cast<std::size_t>(vocabulary);
+  std::vector<float> logits(finite.size() * stride, -infinity);
   for (std::size_t row = 0; row < finite.size(); ++row) {
-    logits[row * vocabulary + static_cast<std::size_t>(finite[row])] = 10;
+    logits[row * stride + static_cast<std::size_t>(finite[row])] = 10;
   }
   const classifier_case c(vocabulary, logits,
-                          {0, 1, 50000, 99999, llmc::ignored_target, -1, 100000});
+                          {0, 1, middle, last, llmc::ignored_target, -1, vocabulary});
   const results actual = automatic(c, 1.0f, 0);
   check_close("losses", actual.losses, std::vector<float>(finite.size(), 0), {0, 0});
   check_close("dlogits", actual.dlogits, std::vector<float>(logits.size(), 0), {0, 0});
@@ -94,26 +127,28 @@ TEST_CASE("classifier_forward_backward of the only finite logit is exact", "[cla
 TEST_CASE("classifier_forward_backward follows the formula at infinities and NaN", "[classifier]") {
   LLMC_REQUIRE_GPU();
   const float inf = infinity, nan = not_a_number;
-  const classifier_case c(3,
-                          {-inf, 0, 0,         //
-                           1e4f, -1e4f, -inf,  //
-                           -inf, -inf, -inf,   //
-                           inf, 0, 0,          //
-                           0, nan, 0,          //
-                           nan, inf, -inf},
+  const classifier_case c(4, {-inf, 0,     0,    -inf,  //
+                              1e4f, -1e4f, -inf, 0,     //
+                              -inf, -inf,  -inf, -inf,  //
+                              inf,  0,     0,    0,     //
+                              0,    nan,   0,    0,     //
+                              nan,  inf,   -inf, 0},
                           {0, 1, 0, 1, 2, llmc::ignored_target});
-  const results actual = automatic(c, 1.0f, 0);
+  const bool on_chip = GENERATE(false, true);
+  const results actual =
+      on_chip ? classify<classifier_forward_backward_variant::row_on_chip, 64>(c, 1.0f)
+              : automatic(c, 1.0f, 0);
   CHECK(actual.losses[0] == infinity);
-  CHECK(c.row(actual.dlogits, 0) == std::vector<float>{-1, 0.5f, 0.5f});
+  CHECK(c.row(actual.dlogits, 0) == std::vector<float>{-1, 0.5f, 0.5f, 0});
   CHECK(actual.losses[1] == 2e4f);
-  CHECK(c.row(actual.dlogits, 1) == std::vector<float>{1, -1, 0});
+  CHECK(c.row(actual.dlogits, 1) == std::vector<float>{1, -1, 0, 0});
   for (const std::size_t row : {2, 3, 4}) {
     INFO("row " << row);
     CHECK(std::isnan(actual.losses[row]));
     CHECK(all_nan(c.row(actual.dlogits, static_cast<std::int64_t>(row))));
   }
   CHECK(actual.losses[5] == 0);
-  CHECK(c.row(actual.dlogits, 5) == std::vector<float>{0, 0, 0});
+  CHECK(c.row(actual.dlogits, 5) == std::vector<float>{0, 0, 0, 0});
 }
 
 TEST_CASE("classifier_forward_backward does without a counter", "[classifier]") {

@@ -45,7 +45,7 @@ std::vector<float> backward(const classifier_case& c, int misalignment) {
 }
 
 constexpr auto automatic_forward = forward<crossentropy_forward_variant::automatic, 1024>;
-constexpr auto automatic_backward = backward<crossentropy_backward_variant::automatic, 1024>;
+constexpr auto automatic_backward = backward<crossentropy_backward_variant::automatic, 512>;
 
 }  // namespace
 
@@ -69,15 +69,20 @@ TEMPLATE_TEST_CASE_SIG("crossentropy_forward agrees with the reference", "[cross
 
 TEMPLATE_TEST_CASE_SIG("crossentropy_backward agrees with the reference", "[crossentropy]",
                        ((crossentropy_backward_variant Variant, int BlockSize), Variant, BlockSize),
-                       (crossentropy_backward_variant::automatic, 1024),
+                       (crossentropy_backward_variant::automatic, 256),
                        (crossentropy_backward_variant::block_per_row, 32),
-                       (crossentropy_backward_variant::block_per_row, 96)) {
+                       (crossentropy_backward_variant::block_per_row, 96),
+                       (crossentropy_backward_variant::row_on_chip, 32),
+                       (crossentropy_backward_variant::row_on_chip, 96)) {
   LLMC_REQUIRE_GPU();
+  const bool on_chip = Variant == crossentropy_backward_variant::row_on_chip;
   const std::int64_t rows = GENERATE(1, 7);
   const std::int64_t padding = GENERATE(0, 1, 47);
   for (const std::int64_t vocabulary : awkward_sizes) {
     const classifier_case c = random_case({rows, vocabulary, vocabulary + padding});
+    if (on_chip && (vocabulary + padding) % 4 != 0) continue;
     for (const int misalignment : {0, 1}) {
+      if (on_chip && misalignment != 0) continue;
       INFO("rows " << rows << ", V " << vocabulary << ", padding " << padding << ", misalignment "
                    << misalignment);
       check_dlogits(c, backward<Variant, BlockSize>(c, misalignment));
@@ -85,11 +90,24 @@ TEMPLATE_TEST_CASE_SIG("crossentropy_backward agrees with the reference", "[cros
   }
 }
 
+TEST_CASE("crossentropy_backward keeps rows in registers and in shared memory", "[crossentropy]") {
+  LLMC_REQUIRE_GPU();
+  // 2816 logits fit the registers of 32 threads.
+  for (const std::int64_t vocabulary : {2811, 2815, 2816, 2817, 2820, 2823, 9000}) {
+    INFO("V " << vocabulary);
+    const classifier_case c = random_case({5, vocabulary, (vocabulary + 3) / 4 * 4 + 8});
+    check_dlogits(c, backward<crossentropy_backward_variant::row_on_chip, 32>(c, 0));
+  }
+  const classifier_case c = random_case({wants_few_sizes() ? 1 : 64, 50257, 50304});
+  for (const int misalignment : {0, 1}) {
+    check_dlogits(c, backward<crossentropy_backward_variant::automatic, 256>(c, misalignment));
+  }
+}
+
 TEST_CASE("crossentropy takes large vocabularies, many rows and large logits", "[crossentropy]") {
   LLMC_REQUIRE_GPU();
-  for (const classifier_shape shape :
-       {classifier_shape{9, 50257, 50304}, classifier_shape{6, 100003, 100003},
-        classifier_shape{65537, 5, 8}}) {
+  for (const classifier_shape& shape :
+       unless_few<classifier_shape>({{9, 50257, 50304}, {6, 100003, 100003}, {65537, 5, 8}})) {
     const classifier_case c = random_case(shape);
     check_losses(c, automatic_forward(c, 0));
     check_dlogits(c, automatic_backward(c, 0));
@@ -101,14 +119,16 @@ TEST_CASE("crossentropy takes large vocabularies, many rows and large logits", "
 
 TEST_CASE("crossentropy of the only finite logit is exact", "[crossentropy]") {
   LLMC_REQUIRE_GPU();
-  constexpr std::int64_t vocabulary = 100000;
-  const std::vector<std::int32_t> finite{0, 1, 50000, 99999, 0, 0, 0};
-  std::vector<float> logits(finite.size() * vocabulary, -infinity);
+  const std::int32_t vocabulary = wants_few_sizes() ? 5000 : 100000;
+  const std::int32_t middle = vocabulary / 2, last = vocabulary - 1;
+  const std::vector<std::int32_t> finite{0, 1, middle, last, 0, 0, 0};
+  const auto stride = static_cast<std::size_t>(vocabulary);
+  std::vector<float> logits(finite.size() * stride, -infinity);
   for (std::size_t row = 0; row < finite.size(); ++row) {
-    logits[row * vocabulary + static_cast<std::size_t>(finite[row])] = 10;
+    logits[row * stride + static_cast<std::size_t>(finite[row])] = 10;
   }
   const classifier_case c(vocabulary, logits,
-                          {0, 1, 50000, 99999, llmc::ignored_target, -1, 100000});
+                          {0, 1, middle, last, llmc::ignored_target, -1, vocabulary});
   CHECK(c.out_of_range == 2);
   check_close("losses", automatic_forward(c, 0), std::vector<float>(finite.size(), 0), {0, 0});
   check_close("dlogits", automatic_backward(c, 0), std::vector<float>(logits.size(), 0), {0, 0});
@@ -158,7 +178,8 @@ TEST_CASE("crossentropy_forward does without a counter", "[crossentropy]") {
 
 TEST_CASE("crossentropy_backward may write dlogits over logits", "[crossentropy]") {
   LLMC_REQUIRE_GPU();
-  const classifier_case c = random_case({7, 5001, 5003});
+  const classifier_case c =
+      random_case(GENERATE(classifier_shape{7, 5001, 5003}, classifier_shape{7, 50001, 50004}));
   const buffer<float> dlosses(c.dlosses);
   const buffer<std::int32_t> targets(c.targets);
   output dlogits(c.logits);

@@ -82,7 +82,10 @@ TEMPLATE_TEST_CASE_SIG("gelu_forward agrees with the reference", "[gelu]",
                        (gelu_forward_variant::automatic, 256),
                        (gelu_forward_variant::pack_per_thread, 32),
                        (gelu_forward_variant::pack_per_thread, 96),
-                       (gelu_forward_variant::pack_per_thread, 1024)) {
+                       (gelu_forward_variant::pack_per_thread, 1024),
+                       (gelu_forward_variant::packs_per_thread, 32),
+                       (gelu_forward_variant::packs_per_thread, 96),
+                       (gelu_forward_variant::packs_per_thread, 1024)) {
   LLMC_REQUIRE_GPU();
   for (const std::int64_t count : awkward_sizes) {
     const gelu_case c(count);
@@ -96,7 +99,10 @@ TEMPLATE_TEST_CASE_SIG("gelu_backward agrees with the reference", "[gelu]",
                        (gelu_backward_variant::automatic, 256),
                        (gelu_backward_variant::pack_per_thread, 32),
                        (gelu_backward_variant::pack_per_thread, 96),
-                       (gelu_backward_variant::pack_per_thread, 1024)) {
+                       (gelu_backward_variant::pack_per_thread, 1024),
+                       (gelu_backward_variant::packs_per_thread, 32),
+                       (gelu_backward_variant::packs_per_thread, 96),
+                       (gelu_backward_variant::packs_per_thread, 1024)) {
   LLMC_REQUIRE_GPU();
   for (const std::int64_t count : awkward_sizes) {
     const gelu_case c(count);

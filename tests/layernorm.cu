@@ -19,6 +19,11 @@ namespace {
 
 constexpr float epsilon = 1e-5f;
 
+/// What takes each way through the kernels: some and all of a warp's or a block's registers, one
+/// more than fits.
+const std::vector<std::int64_t> row_lengths =
+    sweep({256, 260, 1024, 1025, 1028, 2052, 4100, 6148, 8192, 8193, 8196});
+
 struct layernorm_case {
   row_shape shape;
   std::vector<float> inp, weight, bias, dout;
@@ -102,10 +107,14 @@ TEMPLATE_TEST_CASE_SIG("layernorm_forward agrees with the reference", "[layernor
                        (layernorm_forward_variant::automatic, 256),
                        (layernorm_forward_variant::warp_per_row, 32),
                        (layernorm_forward_variant::warp_per_row, 96),
-                       (layernorm_forward_variant::warp_per_row, 1024)) {
+                       (layernorm_forward_variant::warp_per_row, 1024),
+                       (layernorm_forward_variant::row_in_registers, 32),
+                       (layernorm_forward_variant::row_in_registers, 96),
+                       (layernorm_forward_variant::row_in_registers, 1024)) {
   LLMC_REQUIRE_GPU();
   const std::int64_t rows = GENERATE(1, 5, 33);
   for (const std::int64_t channels : awkward_sizes) {
+    if (Variant == layernorm_forward_variant::row_in_registers && channels > 32 * BlockSize) break;
     const layernorm_case c({rows, channels});
     for (const int misalignment : {0, 1}) check_forward<Variant, BlockSize>(c, 1.0, misalignment);
   }
@@ -118,6 +127,16 @@ TEST_CASE("layernorm_forward keeps its digits where the mean is large", "[layern
   check_forward<layernorm_forward_variant::automatic, 256>(c, 3000.0, 0);
 }
 
+TEST_CASE("layernorm_forward takes rows of any length", "[layernorm]") {
+  LLMC_REQUIRE_GPU();
+  for (const std::int64_t channels : row_lengths) {
+    const layernorm_case c({7, channels});
+    for (const int misalignment : {0, 1}) {
+      check_forward<layernorm_forward_variant::automatic, 256>(c, 1.0, misalignment);
+    }
+  }
+}
+
 TEST_CASE("layernorm_forward takes more rows than a grid's y extent", "[layernorm]") {
   LLMC_REQUIRE_GPU();
   for (const std::int64_t rows : {65535, 65536, 65537}) {
@@ -128,7 +147,7 @@ TEST_CASE("layernorm_forward takes more rows than a grid's y extent", "[layernor
 TEST_CASE("layernorm_forward may write over its input and leave out the statistics",
           "[layernorm]") {
   LLMC_REQUIRE_GPU();
-  const layernorm_case c({7, 65});
+  const layernorm_case c({7, GENERATE(65, 768, 1600, 8193)});
   const buffer<float> weight(c.weight), bias(c.bias);
   output out(c.inp);
   run({&out}, [&](cudaStream_t s) {
@@ -142,11 +161,17 @@ TEMPLATE_TEST_CASE_SIG("layernorm_backward agrees with the reference", "[layerno
                        (layernorm_backward_variant::automatic, 256),
                        (layernorm_backward_variant::warp_per_row, 32),
                        (layernorm_backward_variant::warp_per_row, 96),
-                       (layernorm_backward_variant::warp_per_row, 1024)) {
+                       (layernorm_backward_variant::warp_per_row, 1024),
+                       (layernorm_backward_variant::register_partials, 32),
+                       (layernorm_backward_variant::register_partials, 96),
+                       (layernorm_backward_variant::register_partials, 512)) {
   LLMC_REQUIRE_GPU();
   const std::int64_t rows = GENERATE(1, 5, 33, 300);
   const accumulation mode = GENERATE(accumulation::overwrite, accumulation::add);
   for (const std::int64_t channels : awkward_sizes) {
+    if (Variant == layernorm_backward_variant::register_partials && channels > 32 * BlockSize) {
+      break;
+    }
     const layernorm_case c({rows, channels});
     for (const int misalignment : {0, 1}) {
       check_backward<Variant, BlockSize>(c, mode, misalignment);
@@ -156,15 +181,23 @@ TEMPLATE_TEST_CASE_SIG("layernorm_backward agrees with the reference", "[layerno
 
 TEST_CASE("layernorm_backward takes wide rows and many rows", "[layernorm]") {
   LLMC_REQUIRE_GPU();
-  for (const row_shape shape : {row_shape{3, 8192}, row_shape{65537, 8}}) {
+  for (const row_shape shape :
+       {row_shape{3, 8192}, row_shape{65537, 8}, row_shape{4500, 100}, row_shape{1100, 1100}}) {
     check_backward<layernorm_backward_variant::automatic, 256>(layernorm_case(shape),
                                                                accumulation::overwrite, 0);
+  }
+  for (const std::int64_t channels : row_lengths) {
+    const layernorm_case c({19, channels});
+    for (const int misalignment : {0, 1}) {
+      check_backward<layernorm_backward_variant::automatic, 256>(c, accumulation::add,
+                                                                 misalignment);
+    }
   }
 }
 
 TEST_CASE("layernorm_backward may write dinp over dout", "[layernorm]") {
   LLMC_REQUIRE_GPU();
-  const layernorm_case c({70, 65});
+  const layernorm_case c({70, GENERATE(65, 768, 1600, 8193)});
   const buffer<float> inp(c.inp), weight(c.weight), mean(narrow(c.mean)), rstd(narrow(c.rstd));
   const buffer<unsigned char> workspace(
       static_cast<std::int64_t>(llmc::layernorm_backward_workspace_bytes(c.shape)));
@@ -202,6 +235,11 @@ TEST_CASE("layernorm_forward refuses bad arguments", "[layernorm]") {
                     "llmc::layernorm_forward: out must not be null");
   CHECK_THROWS_WITH(forward(&x, nullptr, {1, 1}, epsilon),
                     "llmc::layernorm_forward: inp must not be null");
+  CHECK_THROWS_WITH(
+      (llmc::layernorm_forward<layernorm_forward_variant::row_in_registers, 64>(
+          &x, &x, &x, &x, &x, &x, {1, 2049}, epsilon, nullptr)),
+      "llmc::layernorm_forward: the variant row_in_registers takes at most 2048 channels with this "
+      "block size, got 2049");
   CHECK_THROWS_AS(forward(&x, &x, {1, 1}, -1.0f), llmc::invalid_argument);
   CHECK_THROWS_AS(forward(&x, &x, {1, 1}, std::nanf("")), llmc::invalid_argument);
   CHECK_THROWS_AS(forward(&x, &x, {std::int64_t{1} << 40, std::int64_t{1} << 30}, epsilon),
@@ -222,6 +260,9 @@ TEST_CASE("layernorm_backward refuses bad arguments", "[layernorm]") {
                     "llmc::layernorm_backward: dweight must not be null");
   CHECK_THROWS_WITH(backward(&x, &x, nullptr, {1, 1}),
                     "llmc::layernorm_backward: workspace must not be null");
+  CHECK_THROWS_AS((llmc::layernorm_backward<layernorm_backward_variant::register_partials, 64>(
+                      &x, &x, &x, &x, &x, &x, &x, &x, &x, {1, 2049}, accumulation::add, nullptr)),
+                  llmc::unsupported);
   CHECK_THROWS_WITH(
       llmc::layernorm_backward_workspace_bytes({1, -3}),
       "llmc::layernorm_backward_workspace_bytes: channels must be at least 1, got -3");

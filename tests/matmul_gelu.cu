@@ -197,7 +197,7 @@ TEST_CASE("matmul_gelu refuses what it cannot do", "[matmul_gelu]") {
                     "got 0");
 }
 
-TEST_CASE("tensor_core refuses ieee, and a GELU wants channels", "[matmul_gelu]") {
+TEST_CASE("tensor_core has no ieee, and a GELU wants channels", "[matmul_gelu]") {
   LLMC_REQUIRE_GPU();
   matmul_context context;
   const buffer<float> some(64);

@@ -70,7 +70,10 @@ TEMPLATE_TEST_CASE_SIG("residual_forward agrees with the reference", "[residual]
                        (residual_forward_variant::automatic, 256),
                        (residual_forward_variant::pack_per_thread, 32),
                        (residual_forward_variant::pack_per_thread, 96),
-                       (residual_forward_variant::pack_per_thread, 1024)) {
+                       (residual_forward_variant::pack_per_thread, 1024),
+                       (residual_forward_variant::packs_per_thread, 32),
+                       (residual_forward_variant::packs_per_thread, 96),
+                       (residual_forward_variant::packs_per_thread, 1024)) {
   LLMC_REQUIRE_GPU();
   for (const std::int64_t count : awkward_sizes) {
     const residual_case c(count);
@@ -84,7 +87,10 @@ TEMPLATE_TEST_CASE_SIG("residual_backward agrees with the reference", "[residual
                        (residual_backward_variant::automatic, 256),
                        (residual_backward_variant::pack_per_thread, 32),
                        (residual_backward_variant::pack_per_thread, 96),
-                       (residual_backward_variant::pack_per_thread, 1024)) {
+                       (residual_backward_variant::pack_per_thread, 1024),
+                       (residual_backward_variant::packs_per_thread, 32),
+                       (residual_backward_variant::packs_per_thread, 96),
+                       (residual_backward_variant::packs_per_thread, 1024)) {
   LLMC_REQUIRE_GPU();
   const accumulation mode = GENERATE(accumulation::overwrite, accumulation::add);
   for (const std::int64_t count : awkward_sizes) {

@@ -116,10 +116,17 @@ TEMPLATE_TEST_CASE_SIG("residual_layernorm_forward agrees with the reference",
                        (residual_layernorm_forward_variant::automatic, 256),
                        (residual_layernorm_forward_variant::warp_per_row, 32),
                        (residual_layernorm_forward_variant::warp_per_row, 96),
-                       (residual_layernorm_forward_variant::warp_per_row, 1024)) {
+                       (residual_layernorm_forward_variant::warp_per_row, 1024),
+                       (residual_layernorm_forward_variant::row_in_registers, 32),
+                       (residual_layernorm_forward_variant::row_in_registers, 96),
+                       (residual_layernorm_forward_variant::row_in_registers, 1024)) {
   LLMC_REQUIRE_GPU();
   const std::int64_t rows = GENERATE(1, 5, 33);
   for (const std::int64_t channels : awkward_sizes) {
+    if (Variant == residual_layernorm_forward_variant::row_in_registers &&
+        channels > 32 * BlockSize) {
+      break;
+    }
     const residual_layernorm_case c({rows, channels});
     for (const int misalignment : {0, 1}) check_forward<Variant, BlockSize>(c, 2.0, misalignment);
   }
@@ -134,7 +141,9 @@ TEST_CASE("residual_layernorm_forward keeps its digits where the mean is large",
 
 TEST_CASE("residual_layernorm takes wide rows and many rows", "[residual_layernorm]") {
   LLMC_REQUIRE_GPU();
-  for (const row_shape shape : {row_shape{3, 8192}, row_shape{65537, 8}}) {
+  for (const row_shape shape : {row_shape{3, 8192}, row_shape{65537, 8}, row_shape{4500, 100},
+                                row_shape{1100, 1100}, row_shape{9, 1024}, row_shape{9, 1028},
+                                row_shape{9, 4100}, row_shape{9, 8193}, row_shape{9, 8196}}) {
     const residual_layernorm_case c(shape);
     check_forward<residual_layernorm_forward_variant::automatic, 256>(c, 2.0, 0);
     check_backward<residual_layernorm_backward_variant::automatic, 256>(c, accumulation::overwrite,
@@ -145,7 +154,7 @@ TEST_CASE("residual_layernorm takes wide rows and many rows", "[residual_layerno
 TEST_CASE("residual_layernorm_forward may write the sum over an input and leave out the statistics",
           "[residual_layernorm]") {
   LLMC_REQUIRE_GPU();
-  const std::int64_t channels = GENERATE(64, 65, 768);
+  const std::int64_t channels = GENERATE(64, 65, 768, 1600, 8193);
   const residual_layernorm_case c({7, channels});
   const buffer<float> inp1(c.inp1), inp2(c.inp2), weight(c.weight), bias(c.bias);
   output over_inp1(c.inp1), over_inp2(c.inp2), out1(7 * channels), out2(7 * channels);
@@ -168,11 +177,18 @@ TEMPLATE_TEST_CASE_SIG("residual_layernorm_backward agrees with the reference",
                        (residual_layernorm_backward_variant::automatic, 256),
                        (residual_layernorm_backward_variant::warp_per_row, 32),
                        (residual_layernorm_backward_variant::warp_per_row, 96),
-                       (residual_layernorm_backward_variant::warp_per_row, 1024)) {
+                       (residual_layernorm_backward_variant::warp_per_row, 1024),
+                       (residual_layernorm_backward_variant::register_partials, 32),
+                       (residual_layernorm_backward_variant::register_partials, 96),
+                       (residual_layernorm_backward_variant::register_partials, 512)) {
   LLMC_REQUIRE_GPU();
   const std::int64_t rows = GENERATE(1, 33, 300);
   const accumulation mode = GENERATE(accumulation::overwrite, accumulation::add);
   for (const std::int64_t channels : awkward_sizes) {
+    if (Variant == residual_layernorm_backward_variant::register_partials &&
+        channels > 32 * BlockSize) {
+      break;
+    }
     const residual_layernorm_case c({rows, channels});
     for (const int misalignment : {0, 1}) {
       check_backward<Variant, BlockSize>(c, mode, misalignment);
@@ -184,7 +200,7 @@ TEST_CASE("residual_layernorm_backward may write dinp over dout or dresidual",
           "[residual_layernorm]") {
   LLMC_REQUIRE_GPU();
   const bool over_dout = GENERATE(true, false);
-  const std::int64_t channels = GENERATE(64, 65);
+  const std::int64_t channels = GENERATE(64, 65, 768, 1600, 8193);
   const residual_layernorm_case c({70, channels});
   const buffer<float> dout(c.dout), dresidual(c.dresidual), residual(c.residual), weight(c.weight),
       mean(narrow(c.mean)), rstd(narrow(c.rstd));
@@ -203,7 +219,7 @@ TEST_CASE("residual_layernorm_backward may write dinp over dout or dresidual",
 
 TEST_CASE("residual_layernorm_backward takes a null dresidual for 0", "[residual_layernorm]") {
   LLMC_REQUIRE_GPU();
-  const std::int64_t channels = GENERATE(64, 65);
+  const std::int64_t channels = GENERATE(64, 65, 768, 1600, 8193);
   const residual_layernorm_case c({70, channels});
   const buffer<float> dout(c.dout), residual(c.residual), weight(c.weight), mean(narrow(c.mean)),
       rstd(narrow(c.rstd));
@@ -244,6 +260,10 @@ TEST_CASE("residual_layernorm_forward refuses bad arguments", "[residual_layerno
                     "llmc::residual_layernorm_forward: channels must be at least 1, got 0");
   CHECK_THROWS_WITH(forward(nullptr, &x, {1, 1}, epsilon),
                     "llmc::residual_layernorm_forward: residual must not be null");
+  CHECK_THROWS_AS(
+      (llmc::residual_layernorm_forward<residual_layernorm_forward_variant::row_in_registers, 64>(
+          &x, &x, &x, &x, &x, &x, &x, &x, {1, 2049}, epsilon, nullptr)),
+      llmc::unsupported);
   CHECK_THROWS_WITH(forward(&x, nullptr, {1, 1}, epsilon),
                     "llmc::residual_layernorm_forward: inp2 must not be null");
   for (const float eps :
@@ -266,4 +286,9 @@ TEST_CASE("residual_layernorm_backward refuses bad arguments", "[residual_layern
                     "llmc::residual_layernorm_backward: dinp must not be null");
   CHECK_THROWS_WITH(backward(&x, &x, nullptr, {1, 1}),
                     "llmc::residual_layernorm_backward: workspace must not be null");
+  CHECK_THROWS_AS(
+      (llmc::residual_layernorm_backward<residual_layernorm_backward_variant::register_partials,
+                                         64>(&x, &x, &x, &x, &x, nullptr, &x, &x, &x, &x, {1, 2049},
+                                             accumulation::add, nullptr)),
+      llmc::unsupported);
 }

@@ -68,12 +68,33 @@ TEMPLATE_TEST_CASE_SIG("softmax_forward agrees with the reference", "[softmax]",
                        (softmax_forward_variant::automatic, 256),
                        (softmax_forward_variant::block_per_row, 32),
                        (softmax_forward_variant::block_per_row, 96),
-                       (softmax_forward_variant::block_per_row, 1024)) {
+                       (softmax_forward_variant::block_per_row, 1024),
+                       (softmax_forward_variant::row_on_chip, 32),
+                       (softmax_forward_variant::row_on_chip, 96),
+                       (softmax_forward_variant::row_on_chip, 1024)) {
   LLMC_REQUIRE_GPU();
+  const bool on_chip = Variant == softmax_forward_variant::row_on_chip;
   const std::int64_t rows = GENERATE(1, 5, 33);
   for (const std::int64_t channels : awkward_sizes) {
+    if (on_chip && channels % 4 != 0) continue;
     const softmax_case c({rows, channels});
-    for (const int misalignment : {0, 1}) check_forward<Variant, BlockSize>(c, misalignment);
+    for (const int misalignment : {0, 1}) {
+      if (on_chip && misalignment != 0) continue;
+      check_forward<Variant, BlockSize>(c, misalignment);
+    }
+  }
+}
+
+TEST_CASE("softmax_forward keeps rows in registers and in shared memory", "[softmax]") {
+  LLMC_REQUIRE_GPU();
+  for (const std::int64_t channels : {2812, 2816, 2820, 2944, 2948, 9000}) {
+    check_forward<softmax_forward_variant::row_on_chip, 32>(softmax_case({5, channels}), 0);
+  }
+  for (const std::int64_t channels : {8188, 8192, 22528, 22532, 50304}) {
+    const softmax_case c({5, channels});
+    for (const int misalignment : {0, 1}) {
+      check_forward<softmax_forward_variant::automatic, 256>(c, misalignment);
+    }
   }
 }
 
@@ -87,7 +108,7 @@ TEST_CASE("softmax_forward takes long rows, many rows and large scores", "[softm
 
 TEST_CASE("softmax_forward follows the formula at infinities and NaN", "[softmax]") {
   LLMC_REQUIRE_GPU();
-  constexpr std::int64_t channels = 1000;  // more than one turn of some threads, one of others
+  constexpr std::int64_t channels = 4000;  // more turns of some threads, fewer of others
   struct {
     float everywhere, first, middle, last;
   } const rows[] = {{-infinity, -infinity, 10, -infinity},
@@ -113,7 +134,15 @@ TEST_CASE("softmax_forward follows the formula at infinities and NaN", "[softmax
 
   const buffer<float> inp(values);
   output out(row_count * channels);
-  run({&out}, [&](cudaStream_t s) { llmc::softmax_forward(out, inp, {row_count, channels}, s); });
+  const bool on_chip = GENERATE(false, true);
+  run({&out}, [&](cudaStream_t s) {
+    const row_shape shape{row_count, channels};
+    if (on_chip) {
+      llmc::softmax_forward<softmax_forward_variant::row_on_chip, 32>(out, inp, shape, s);
+    } else {
+      llmc::softmax_forward(out, inp, shape, s);
+    }
+  });
   const std::vector<float> actual = out.values();
   const auto boundary = actual.begin() + with_a_softmax * channels;
   check_close("out", std::vector<float>(actual.begin(), boundary), expected, {0, 0});
@@ -122,7 +151,7 @@ TEST_CASE("softmax_forward follows the formula at infinities and NaN", "[softmax
 
 TEST_CASE("softmax_forward may write over its input", "[softmax]") {
   LLMC_REQUIRE_GPU();
-  const softmax_case c({7, 3001});
+  const softmax_case c({7, GENERATE(3001, 30000)});
   output out(c.inp);
   run({&out}, [&](cudaStream_t s) { llmc::softmax_forward(out, out, c.shape, s); });
   check_close("out", out.values(), c.out, probability_tolerance(c.shape.channels, c.range));
@@ -169,6 +198,9 @@ TEST_CASE("softmax_forward refuses what it cannot do", "[softmax]") {
   check_refused("llmc::softmax_forward: out must not be null", forward(nullptr, &x, {1, 1}));
   check_refused("llmc::softmax_forward: inp must not be null", forward(&x, nullptr, {1, 1}));
   forward(nullptr, nullptr, {0, 1})();  // nothing to do
+  CHECK_THROWS_AS((llmc::softmax_forward<softmax_forward_variant::row_on_chip, 256>(
+                      &x, &x, {1, 4097}, nullptr)),
+                  llmc::unsupported);
 }
 
 TEST_CASE("softmax_backward refuses what it cannot do", "[softmax]") {

@@ -19,6 +19,7 @@
 #include <llmc/device/counter.cuh>
 #include <llmc/device/pack.cuh>
 #include <llmc/device/reduce.cuh>
+#include <llmc/device/row_registers.cuh>
 #include <llmc/types.hpp>
 
 // ---- forward ----
@@ -28,7 +29,9 @@ LLMC_TYPES_BEGIN
 enum class encoder_forward_variant {
   /// The best for this device and shape.
   automatic,
-  /// A warp owns a position. Nothing but the memory limits it from a few thousand positions on.
+  /// A warp owns a position and reads both rows before it adds. Nothing but the memory limits it
+  /// from
+  /// a few thousand positions on.
   warp_per_row
 };
 
@@ -52,19 +55,22 @@ LLMC_TYPES_END
 LLMC_NAMESPACE_BEGIN
 namespace device {
 
-/// The embedding of one position, by a warp. `token` may be null: then the position's alone.
+/// The embedding of one position, by a warp: 768 channels at a time in registers, so that all loads
+/// are on their way before the first is needed. A token that is not there contributes nothing.
 template <int Width>
-__device__ void encoder_row(float* out, const float* token, const float* position,
-                            std::int64_t channels) {
+__device__ void encoder_row(float* out, const float* wte, const float* wpe, std::int32_t token,
+                            bool has_token, std::int64_t channels) {
+  using registers = row_registers<Width, 24, warp_size>;
+  constexpr std::int64_t most = 24 * warp_size;
   const int lane = threadIdx.x % warp_size;
-  for_each_pack<Width>(channels, lane, warp_size, [&](auto width, std::int64_t c) {
-    auto sum = load<width()>(position + c);
-    if (token != nullptr) {
-      const auto x = load<width()>(token + c);
-      for (int i = 0; i < width(); ++i) sum[i] += x[i];
-    }
-    store<width()>(out + c, sum);
-  });
+  for (std::int64_t first = 0; first < channels; first += most) {
+    const int count = static_cast<int>(channels - first < most ? channels - first : most);
+    registers sum, row;
+    sum.load(wpe + first, lane, count);  // needs no token, so it goes first
+    if (has_token) row.load(wte + token * channels + first, lane, count);
+    sum.add(row);
+    sum.store(out + first, lane, count);
+  }
 }
 
 }  // namespace device
@@ -80,8 +86,8 @@ __global__ void __launch_bounds__(BlockSize)
        row < shape.batch * shape.sequence; row += device::threads_in_grid() / device::warp_size) {
     const std::int32_t token = tokens[row];
     const bool in_range = token >= 0 && token < shape.vocabulary;
-    device::encoder_row<Width>(out + row * C, in_range ? wte + token * C : nullptr,
-                               wpe + row % shape.sequence * C, C);
+    device::encoder_row<Width>(out + row * C, wte, wpe + row % shape.sequence * C, token, in_range,
+                               C);
     if (!in_range && threadIdx.x % device::warp_size == 0) device::increment(out_of_range);
   }
 }
@@ -132,8 +138,9 @@ enum class encoder_backward_variant {
   /// The best for this device and shape.
   automatic,
   /// dwpe by a thread a column, which adds the batch in order. dwte from the positions sorted by
-  /// token and cut into pieces of equal length: a warp sums a piece, whatever tokens are in it, so
-  /// one token everywhere is as fast as all different, and every sum has a fixed order.
+  /// token (up to 8192 beside dwpe, in one launch) and cut into pieces of equal length: a warp sums
+  /// a piece, whatever tokens are in it, so one token everywhere is as fast as all different, and
+  /// every sum has a fixed order.
   sorted_pieces
 };
 
@@ -163,6 +170,7 @@ template <int Width>
 __device__ pack<Width> encoder_position_gradient(const float* dout, std::int64_t batch,
                                                  std::int64_t stride) {
   double total[Width] = {};
+#pragma unroll 8
   for (std::int64_t b = 0; b < batch; ++b) {
     const auto d = load<Width>(dout + b * stride);
 #pragma unroll
@@ -178,17 +186,71 @@ __device__ pack<Width> encoder_position_gradient(const float* dout, std::int64_t
 
 namespace detail {
 
+/// dwpe, and beside it, in the first blocks, the tokens' places: the one waits for memory and the
+/// other computes.
 template <int Width, int BlockSize>
 __global__ void __launch_bounds__(BlockSize)
     encoder_position_gradient_kernel(float* dwpe, const float* dout, encoder_shape shape,
-                                     accumulation mode) {
+                                     accumulation mode, token_counting counting,
+                                     std::int64_t counting_blocks) {
+  device::allow_next_kernel();
+  if (blockIdx.x < counting_blocks) {
+    const std::int64_t warp = device::thread_in_grid() / device::warp_size;
+    const std::int64_t first = warp * token_counting::group;
+    if (first < counting.count) counting.place_group(static_cast<int>(first));
+    return;
+  }
   const std::int64_t count = shape.sequence * shape.channels;
   device::for_each_pack<Width>(
-      count, device::thread_in_grid(), device::threads_in_grid(), [&](auto width, std::int64_t i) {
+      count, device::thread_in_grid() - counting_blocks * BlockSize,
+      device::threads_in_grid() - counting_blocks * BlockSize, [&](auto width, std::int64_t i) {
         device::store_or_add(
             dwpe + i, device::encoder_position_gradient<width()>(dout + i, shape.batch, count),
             mode == accumulation::add);
       });
+}
+
+/// All of encoder_backward, for arguments that were checked.
+template <int BlockSize>
+void launch_encoder_backward(const char* function, float* dwte, float* dwpe, void* workspace,
+                             const std::int32_t* tokens, const float* dout, encoder_shape shape,
+                             accumulation dwte_mode, accumulation dwpe_mode, cudaStream_t stream) {
+  if (dwte_mode == accumulation::overwrite) {
+    check_cuda(
+        function, "clearing dwte",
+        cudaMemsetAsync(dwte, 0, checks::bytes<float>(function, shape.vocabulary, shape.channels),
+                        stream));
+  }
+  const std::int64_t rows = shape.batch * shape.sequence;
+  token_gradient_workspace space{};
+  sorted_tokens sorted{};
+  token_counting counting{};
+  if (rows > 0) {
+    const bool counted = rows <= token_counting::most_tokens;
+    space = cut_token_gradient_workspace(function, workspace, shape,
+                                         counted ? 0 : token_sort_bytes(function, shape));
+    if (counted) {
+      sorted = {space.tokens[0], space.positions[0], rows, token_piece_length(rows),
+                end_token(shape)};
+      counting = {space.tokens[0], space.positions[0], tokens, static_cast<int>(rows),
+                  end_token(shape)};
+    } else {
+      sorted = radix_sort_by_token<BlockSize>(function, space, tokens, shape, stream);
+    }
+  }
+
+  const std::int64_t count = shape.sequence * shape.channels;
+  const std::int64_t counting_blocks = counting.blocks(BlockSize);
+  with_access_width(is_16_byte_accessible(shape.channels, dwpe, dout), [&](auto width) {
+    const std::int64_t blocks = counting_blocks + ceil_div(count, BlockSize * width());
+    launch({function, blocks, BlockSize, 0, stream},
+           encoder_position_gradient_kernel<width(), BlockSize>, dwpe, dout, shape, dwpe_mode,
+           counting, counting_blocks);
+  });
+  if (rows > 0) {
+    token_gradient<BlockSize>(function, dwte, space.partials, sorted, dout, shape, dwte_mode,
+                              stream);
+  }
 }
 
 }  // namespace detail
@@ -233,16 +295,8 @@ void encoder_backward(float* dwte, float* dwpe, void* workspace, const std::int3
     checks::require_pointer(function, "dout", dout);
   }
 
-  detail::token_gradient<BlockSize>(function, dwte, workspace, tokens, dout, shape, dwte_mode,
-                                    stream);
-  const std::int64_t count = shape.sequence * shape.channels;
-  detail::with_access_width(
-      detail::is_16_byte_accessible(shape.channels, dwpe, dout), [&](auto width) {
-        const std::int64_t blocks = detail::ceil_div(count, BlockSize * width());
-        detail::launch({function, blocks, BlockSize, 0, stream},
-                       detail::encoder_position_gradient_kernel<width(), BlockSize>, dwpe, dout,
-                       shape, dwpe_mode);
-      });
+  detail::launch_encoder_backward<BlockSize>(function, dwte, dwpe, workspace, tokens, dout, shape,
+                                             dwte_mode, dwpe_mode, stream);
 }
 
 LLMC_NAMESPACE_END

@@ -16,6 +16,7 @@
 #include <llmc/detail/checks.hpp>
 #include <llmc/detail/launch.cuh>
 #include <llmc/detail/namespace.hpp>
+#include <llmc/device/dependent_launch.cuh>
 #include <llmc/device/pack.cuh>
 #include <llmc/device/reduce.cuh>
 #include <llmc/types.hpp>
@@ -25,7 +26,7 @@ LLMC_TYPES_BEGIN
 enum class global_norm_variant {
   /// The best for this device and shape.
   automatic,
-  /// Up to 1024 blocks sum squares in double, then one block adds their sums. Without atomics, so
+  /// Up to 528 blocks sum squares in double, then one block adds their sums. Without atomics, so
   /// the bits repeat. Memory bound; a few thousand gradients do not fill the GPU, but take no time
   /// either.
   two_stage
@@ -57,10 +58,16 @@ template <int Width>
 __device__ double sum_of_squares(const float* values, std::int64_t count, std::int64_t worker,
                                  std::int64_t workers) {
   double sum = 0.0;
-  for_each_pack<Width>(count, worker, workers, [&](auto width, std::int64_t first) {
-    const auto x = load<width()>(values + first);
-    for (int i = 0; i < width(); ++i) sum += static_cast<double>(x[i]) * static_cast<double>(x[i]);
-  });
+  for_each_batch<Width, 4>(count, worker, workers,
+                           [&](auto width, auto batch, std::int64_t first, std::int64_t step) {
+                             pack<width()> x[batch()];
+                             load_batch(x, values + first, step);
+                             for (int j = 0; j < batch(); ++j) {
+                               for (int i = 0; i < width(); ++i) {
+                                 sum += static_cast<double>(x[j][i]) * static_cast<double>(x[j][i]);
+                               }
+                             }
+                           });
   return sum;
 }
 
@@ -77,10 +84,11 @@ __device__ inline clip_state clip_state_of(double squares, float max_norm) {
 namespace detail {
 
 /// The blocks of stage one, and so the number of partial sums. A function of the count alone, so
-/// that the bits do not depend on the card: one wave of a large GPU, at least 4096 gradients each.
+/// that the bits do not depend on the card: four on each of 132 multiprocessors, which are resident
+/// at once; at least 4096 gradients each.
 constexpr std::int64_t global_norm_blocks(std::int64_t count) {
   constexpr std::int64_t fewest_gradients = 4096;
-  constexpr std::int64_t most_blocks = 1024;
+  constexpr std::int64_t most_blocks = 4 * 132;
   const std::int64_t wanted = ceil_div(count, fewest_gradients);
   return wanted < most_blocks ? wanted : most_blocks;
 }
@@ -88,6 +96,7 @@ constexpr std::int64_t global_norm_blocks(std::int64_t count) {
 template <int Width, int BlockSize>
 __global__ void __launch_bounds__(BlockSize)
     global_norm_partials_kernel(double* partials, const float* grads, std::int64_t count) {
+  device::allow_next_kernel();
   __shared__ typename device::block_reducer<double, BlockSize>::storage storage;
   const double share = device::sum_of_squares<Width>(grads, count, device::thread_in_grid(),
                                                      device::threads_in_grid());
@@ -100,6 +109,7 @@ __global__ void __launch_bounds__(BlockSize)
     global_norm_total_kernel(clip_state* result, const double* partials, std::int64_t blocks,
                              float max_norm) {
   __shared__ typename device::block_reducer<double, BlockSize>::storage storage;
+  device::wait_for_previous_kernel();
   double share = 0.0;
   for (std::int64_t b = threadIdx.x; b < blocks; b += BlockSize) share += partials[b];
   const double total = device::block_reducer<double, BlockSize>(storage).sum(share);
@@ -152,8 +162,8 @@ void global_norm(clip_state* result, void* workspace, const float* grads, std::i
     detail::launch({function, blocks, BlockSize, 0, stream},
                    detail::global_norm_partials_kernel<width(), BlockSize>, partials, grads, count);
   });
-  detail::launch({function, 1, BlockSize, 0, stream}, detail::global_norm_total_kernel<BlockSize>,
-                 result, partials, blocks, max_norm);
+  detail::launch({function, 1, BlockSize, 0, stream, true},
+                 detail::global_norm_total_kernel<BlockSize>, result, partials, blocks, max_norm);
 }
 
 LLMC_NAMESPACE_END

@@ -14,8 +14,10 @@
 
 #include <llmc/detail/checks.hpp>
 #include <llmc/detail/launch.cuh>
+#include <llmc/detail/layernorm/in_registers.cuh>
 #include <llmc/detail/namespace.hpp>
 #include <llmc/device/column_sum.cuh>
+#include <llmc/device/layernorm_registers.cuh>
 #include <llmc/device/pack.cuh>
 #include <llmc/device/reduce.cuh>
 #include <llmc/types.hpp>
@@ -29,18 +31,24 @@ enum class layernorm_forward_variant {
   automatic,
   /// A warp owns a row and passes over it three times: mean, squared deviations, result. The second
   /// and third pass hit the cache. The deviations are taken from the mean itself, so no digits are
-  /// lost where the mean is large. Wins from a few hundred rows on; with fewer, most of the GPU
-  /// idles.
-  warp_per_row
+  /// lost where the mean is large. Wins for rows that row_in_registers cannot take, from a few
+  /// hundred rows on; with fewer, most of the GPU idles.
+  warp_per_row,
+  /// The same computation, but the row is read once, into the registers of a warp (up to 1024
+  /// channels) or a block: all loads are on their way before the first is needed, and memory sees
+  /// each number once. Wins wherever it can be used; takes at most 32 * BlockSize channels.
+  row_in_registers
 };
 
 inline constexpr std::array layernorm_forward_variants{layernorm_forward_variant::automatic,
-                                                       layernorm_forward_variant::warp_per_row};
+                                                       layernorm_forward_variant::warp_per_row,
+                                                       layernorm_forward_variant::row_in_registers};
 
 constexpr const char* to_string(layernorm_forward_variant variant) {
   switch (variant) {
     case layernorm_forward_variant::automatic: return "automatic";
     case layernorm_forward_variant::warp_per_row: return "warp_per_row";
+    case layernorm_forward_variant::row_in_registers: return "row_in_registers";
   }
   return "unknown";
 }
@@ -53,11 +61,6 @@ LLMC_TYPES_END
 
 LLMC_NAMESPACE_BEGIN
 namespace device {
-
-struct row_statistics {
-  float mean;
-  float rstd;
-};
 
 /// Reciprocal standard deviation of a row whose mean is known, by one full warp; every lane gets
 /// it.
@@ -140,7 +143,8 @@ __global__ void __launch_bounds__(BlockSize)
 /// @param      epsilon added to the variance; GPT-2 uses 1e-5
 ///
 /// Any alignment. Deterministic. Throws invalid_argument for rows < 0, channels < 1, a null array
-/// or an epsilon that is negative or not finite; cuda_error if the launch fails.
+/// or an epsilon that is negative or not finite; unsupported if `row_in_registers` is named for
+/// longer rows than it takes; cuda_error if the launch fails.
 template <layernorm_forward_variant Variant = layernorm_forward_variant::automatic,
           int BlockSize = layernorm_forward_block_size<Variant>>
 void layernorm_forward(float* out, float* mean, float* rstd, const float* inp, const float* weight,
@@ -157,6 +161,18 @@ void layernorm_forward(float* out, float* mean, float* rstd, const float* inp, c
   checks::require_pointer(function, "bias", bias);
 
   const bool wide = detail::is_16_byte_accessible(shape.channels, out, inp, weight, bias);
+  if constexpr (Variant != layernorm_forward_variant::warp_per_row) {
+    if (detail::fits_row_registers(shape.channels, BlockSize)) {
+      detail::launch_layernorm_forward_registers<BlockSize>(function, out, mean, rstd,
+                                                            detail::layernorm_input{inp}, weight,
+                                                            bias, shape, epsilon, wide, stream);
+      return;
+    }
+    if (Variant == layernorm_forward_variant::row_in_registers) {
+      checks::refuse_row(function, to_string(Variant), shape.channels,
+                         std::int64_t{detail::most_row_floats} * BlockSize);
+    }
+  }
   detail::with_access_width(wide, [&](auto width) {
     const std::int64_t blocks = detail::ceil_div(shape.rows, BlockSize / device::warp_size);
     detail::launch({function, blocks, BlockSize, 0, stream},
@@ -175,17 +191,24 @@ enum class layernorm_backward_variant {
   /// The best for this device and shape.
   automatic,
   /// dinp by a warp a row; dweight and dbias as column sums in two stages. Reads dout and inp
-  /// twice, the second time mostly from the L2 cache. Works for any C, deterministic.
-  warp_per_row
+  /// twice, the second time mostly from the L2 cache. Wins for rows that register_partials cannot
+  /// take.
+  warp_per_row,
+  /// Reads everything once: a warp (up to 1024 channels) or a block keeps a row in registers and,
+  /// beside it, its sums of dweight and dbias over all its rows. A second small kernel adds the
+  /// blocks' sums. Wins wherever it can be used; takes at most 32 * BlockSize channels.
+  register_partials
 };
 
-inline constexpr std::array layernorm_backward_variants{layernorm_backward_variant::automatic,
-                                                        layernorm_backward_variant::warp_per_row};
+inline constexpr std::array layernorm_backward_variants{
+    layernorm_backward_variant::automatic, layernorm_backward_variant::warp_per_row,
+    layernorm_backward_variant::register_partials};
 
 constexpr const char* to_string(layernorm_backward_variant variant) {
   switch (variant) {
     case layernorm_backward_variant::automatic: return "automatic";
     case layernorm_backward_variant::warp_per_row: return "warp_per_row";
+    case layernorm_backward_variant::register_partials: return "register_partials";
   }
   return "unknown";
 }
@@ -274,45 +297,69 @@ __global__ void __launch_bounds__(BlockSize)
   }
 }
 
-/// The work of layernorm_backward and residual_layernorm_backward. The parameters' gradients come
-/// first, because dinp may overwrite dout.
+/// The parameters' gradients come first, because dinp may overwrite dout.
 template <int BlockSize>
-void launch_layernorm_backward(const char* function, float* dinp, float* dweight, float* dbias,
-                               void* workspace, const float* addend, const float* dout,
-                               const float* inp, const float* weight, const float* mean,
-                               const float* rstd, row_shape shape, accumulation mode,
-                               cudaStream_t stream) {
-  checks::require_shape(function, shape);
-  checks::require_pointer(function, "dweight", dweight);
-  checks::require_pointer(function, "dbias", dbias);
-  if (shape.rows > 0) {
-    checks::require_pointer(function, "dinp", dinp);
-    checks::require_pointer(function, "dout", dout);
-    checks::require_pointer(function, "inp", inp);
-    checks::require_pointer(function, "weight", weight);
-    checks::require_pointer(function, "mean", mean);
-    checks::require_pointer(function, "rstd", rstd);
-  }
-
+void launch_layernorm_backward_by_warps(const char* function, const layernorm_backward_arrays& a,
+                                        row_shape shape, accumulation mode, bool wide,
+                                        cudaStream_t stream) {
   column_sum<2, BlockSize>(
-      function, {{dweight, dbias}}, workspace, shape,
-      is_16_byte_accessible(shape.channels, dout, inp),
-      device::layernorm_parameter_gradient{dout, inp, mean, rstd, shape.channels}, mode, stream);
-  const bool wide = is_16_byte_accessible(shape.channels, dinp, addend, dout, inp, weight);
+      function, {{a.dweight, a.dbias}}, a.workspace, shape,
+      is_16_byte_accessible(shape.channels, a.dout, a.inp),
+      device::layernorm_parameter_gradient{a.dout, a.inp, a.mean, a.rstd, shape.channels}, mode,
+      stream);
   with_access_width(wide, [&](auto width) {
     const std::int64_t blocks = ceil_div(shape.rows, BlockSize / device::warp_size);
     launch({function, blocks, BlockSize, 0, stream}, layernorm_backward_kernel<width(), BlockSize>,
-           dinp, addend, dout, inp, weight, mean, rstd, shape);
+           a.dinp, a.addend, a.dout, a.inp, a.weight, a.mean, a.rstd, shape);
   });
+}
+
+/// The work of layernorm_backward and residual_layernorm_backward.
+template <layernorm_backward_variant Variant, int BlockSize>
+void launch_layernorm_backward(const char* function, const layernorm_backward_arrays& a,
+                               row_shape shape, accumulation mode, cudaStream_t stream) {
+  checks::require_shape(function, shape);
+  checks::require_pointer(function, "dweight", a.dweight);
+  checks::require_pointer(function, "dbias", a.dbias);
+  if (shape.rows > 0) {
+    checks::require_pointer(function, "dinp", a.dinp);
+    checks::require_pointer(function, "workspace", a.workspace);
+    checks::require_pointer(function, "dout", a.dout);
+    checks::require_pointer(function, "inp", a.inp);
+    checks::require_pointer(function, "weight", a.weight);
+    checks::require_pointer(function, "mean", a.mean);
+    checks::require_pointer(function, "rstd", a.rstd);
+  }
+
+  const bool wide =
+      is_16_byte_accessible(shape.channels, a.dinp, a.addend, a.dout, a.inp, a.weight);
+  if constexpr (Variant != layernorm_backward_variant::warp_per_row) {
+    if (fits_row_registers(shape.channels, BlockSize)) {
+      launch_layernorm_backward_registers<BlockSize>(function, a, shape, mode, wide, stream);
+      return;
+    }
+    if (Variant == layernorm_backward_variant::register_partials) {
+      checks::refuse_row(function, to_string(Variant), shape.channels,
+                         std::int64_t{most_row_floats} * BlockSize);
+    }
+  }
+  launch_layernorm_backward_by_warps<BlockSize>(function, a, shape, mode, wide, stream);
+}
+
+/// Enough for any variant and block size.
+inline std::size_t layernorm_backward_workspace_bytes(const char* function, row_shape shape) {
+  checks::require_shape(function, shape);
+  const std::size_t by_warps = column_sum_workspace_bytes(function, shape, 2);
+  const std::size_t in_registers = layernorm_backward_registers_workspace_bytes(function, shape);
+  return by_warps > in_registers ? by_warps : in_registers;
 }
 
 }  // namespace detail
 
 /// Bytes of scratch that layernorm_backward needs for this shape.
 inline std::size_t layernorm_backward_workspace_bytes(row_shape shape) {
-  constexpr const char* function = "llmc::layernorm_backward_workspace_bytes";
-  checks::require_shape(function, shape);
-  return detail::column_sum_workspace_bytes(function, shape, 2);
+  return detail::layernorm_backward_workspace_bytes("llmc::layernorm_backward_workspace_bytes",
+                                                    shape);
 }
 
 /// The gradients of layernorm_forward, with norm = (inp - mean) * rstd and dnorm = dout * weight:
@@ -331,8 +378,10 @@ inline std::size_t layernorm_backward_workspace_bytes(row_shape shape) {
 /// @param[in]     mean      (rows), from the forward pass
 /// @param[in]     rstd      (rows), from the forward pass
 ///
-/// Any alignment. Deterministic. Throws invalid_argument for rows < 0, channels < 1 or a null
-/// array; cuda_error if a launch fails.
+/// Any alignment. Deterministic: the bits depend on the arguments, on whether the arrays are
+/// aligned to 16 bytes, and on BlockSize, not on the card. Throws invalid_argument for rows < 0,
+/// channels < 1 or a null array; unsupported if `register_partials` is named for longer rows than
+/// it takes; cuda_error if a launch fails.
 template <layernorm_backward_variant Variant = layernorm_backward_variant::automatic,
           int BlockSize = layernorm_backward_block_size<Variant>>
 void layernorm_backward(float* dinp, float* dweight, float* dbias, void* workspace,
@@ -341,9 +390,10 @@ void layernorm_backward(float* dinp, float* dweight, float* dbias, void* workspa
                         cudaStream_t stream) {
   static_assert(detail::is_block_size(BlockSize),
                 "layernorm_backward: BlockSize must be a multiple of 32 between 32 and 1024");
-  detail::launch_layernorm_backward<BlockSize>("llmc::layernorm_backward", dinp, dweight, dbias,
-                                               workspace, nullptr, dout, inp, weight, mean, rstd,
-                                               shape, mode, stream);
+  detail::launch_layernorm_backward<Variant, BlockSize>(
+      "llmc::layernorm_backward",
+      {dinp, dweight, dbias, workspace, nullptr, dout, inp, weight, mean, rstd}, shape, mode,
+      stream);
 }
 
 LLMC_NAMESPACE_END

@@ -82,6 +82,7 @@ inline std::int64_t product_sum_chunks(std::int64_t rows) {
 /// Bytes of scratch that gelu_matmul_backward needs for this shape.
 inline std::size_t gelu_matmul_backward_workspace_bytes(matmul_shape shape) {
   constexpr const char* function = "llmc::gelu_matmul_backward_workspace_bytes";
+  checks::require_shape(function, shape);
   const std::size_t before =
       checks::bytes<float>(function, detail::product_sum_chunks(shape.rows), shape.channels);
   const std::size_t after =

@@ -23,18 +23,24 @@ LLMC_TYPES_BEGIN
 enum class residual_forward_variant {
   /// The best for this device and shape.
   automatic,
-  /// A thread adds 4 numbers, or 1 where the alignment does not allow 4. Memory bound, so it wins
-  /// everywhere.
-  pack_per_thread
+  /// A thread adds 4 numbers, or 1 where the alignment does not allow 4. Memory bound, and nearly
+  /// as
+  /// fast as can be.
+  pack_per_thread,
+  /// A thread does that twice, and reads all of it before it adds: fewer threads keep the memory
+  /// busy. Wins from a few million numbers on, and loses little below.
+  packs_per_thread
 };
 
 inline constexpr std::array residual_forward_variants{residual_forward_variant::automatic,
-                                                      residual_forward_variant::pack_per_thread};
+                                                      residual_forward_variant::pack_per_thread,
+                                                      residual_forward_variant::packs_per_thread};
 
 constexpr const char* to_string(residual_forward_variant variant) {
   switch (variant) {
     case residual_forward_variant::automatic: return "automatic";
     case residual_forward_variant::pack_per_thread: return "pack_per_thread";
+    case residual_forward_variant::packs_per_thread: return "packs_per_thread";
   }
   return "unknown";
 }
@@ -43,23 +49,32 @@ constexpr const char* to_string(residual_forward_variant variant) {
 template <residual_forward_variant Variant>
 inline constexpr int residual_forward_block_size = 256;
 
+/// Packs a thread.
+template <residual_forward_variant Variant>
+inline constexpr int residual_forward_packs =
+    Variant == residual_forward_variant::pack_per_thread ? 1 : 2;
+
 LLMC_TYPES_END
 
 LLMC_NAMESPACE_BEGIN
 namespace detail {
 
-struct residual_forward_operation {
+struct residual_forward_operation : elementwise_operation {
+  static constexpr int inputs = 2;
   float* out;
   const float* inp1;
   const float* inp2;
 
   template <int Width>
-  __device__ void operator()(device::width_constant<Width>, std::int64_t first) const {
-    auto sum = device::load<Width>(inp1 + first);
-    const auto other = device::load<Width>(inp2 + first);
+  __device__ void load(device::pack<Width> (&x)[inputs], std::int64_t first) const {
+    x[0] = device::load<Width>(inp1 + first);
+    x[1] = device::load<Width>(inp2 + first);
+  }
+  template <int Width>
+  __device__ void store(device::pack<Width> (&x)[inputs], std::int64_t first, state) const {
 #pragma unroll
-    for (int i = 0; i < Width; ++i) sum[i] += other[i];
-    device::store<Width>(out + first, sum);
+    for (int i = 0; i < Width; ++i) x[0][i] += x[1][i];
+    device::store(out + first, x[0]);
   }
 };
 
@@ -86,9 +101,9 @@ void residual_forward(float* out, const float* inp1, const float* inp2, std::int
   checks::require_pointer(function, "inp1", inp1);
   checks::require_pointer(function, "inp2", inp2);
 
-  detail::launch_elementwise<BlockSize>(
+  detail::launch_elementwise<BlockSize, residual_forward_packs<Variant>>(
       function, count, detail::is_16_byte_aligned(out, inp1, inp2),
-      detail::residual_forward_operation{out, inp1, inp2}, stream);
+      detail::residual_forward_operation{{}, out, inp1, inp2}, stream);
 }
 
 LLMC_NAMESPACE_END
@@ -101,18 +116,22 @@ enum class residual_backward_variant {
   /// The best for this device and shape.
   automatic,
   /// A thread copies or adds 4 numbers to both gradients, or 1 where the alignment does not
-  /// allow 4.
-  /// Memory bound, so it wins everywhere.
-  pack_per_thread
+  /// allow 4. Memory bound, and nearly as fast as can be.
+  pack_per_thread,
+  /// A thread does that twice, and reads all of it before it writes: fewer threads keep the memory
+  /// busy. Wins from a few million numbers on, and loses little below.
+  packs_per_thread
 };
 
 inline constexpr std::array residual_backward_variants{residual_backward_variant::automatic,
-                                                       residual_backward_variant::pack_per_thread};
+                                                       residual_backward_variant::pack_per_thread,
+                                                       residual_backward_variant::packs_per_thread};
 
 constexpr const char* to_string(residual_backward_variant variant) {
   switch (variant) {
     case residual_backward_variant::automatic: return "automatic";
     case residual_backward_variant::pack_per_thread: return "pack_per_thread";
+    case residual_backward_variant::packs_per_thread: return "packs_per_thread";
   }
   return "unknown";
 }
@@ -121,22 +140,40 @@ constexpr const char* to_string(residual_backward_variant variant) {
 template <residual_backward_variant Variant>
 inline constexpr int residual_backward_block_size = 256;
 
+/// Packs a thread.
+template <residual_backward_variant Variant>
+inline constexpr int residual_backward_packs =
+    Variant == residual_backward_variant::pack_per_thread ? 1 : 2;
+
 LLMC_TYPES_END
 
 LLMC_NAMESPACE_BEGIN
 namespace detail {
 
-struct residual_backward_operation {
+struct residual_backward_operation : elementwise_operation {
+  static constexpr int inputs = 3;
   float* dinp1;
   float* dinp2;
   const float* dout;
   bool add;
 
   template <int Width>
-  __device__ void operator()(device::width_constant<Width>, std::int64_t first) const {
-    const auto d = device::load<Width>(dout + first);
-    device::store_or_add<Width>(dinp1 + first, d, add);
-    device::store_or_add<Width>(dinp2 + first, d, add);
+  __device__ void load(device::pack<Width> (&x)[inputs], std::int64_t first) const {
+    x[0] = device::load<Width>(dout + first);
+    if (add) {
+      x[1] = device::load<Width>(dinp1 + first);
+      x[2] = device::load<Width>(dinp2 + first);
+    }
+  }
+  template <int Width>
+  __device__ void store(device::pack<Width> (&x)[inputs], std::int64_t first, state) const {
+#pragma unroll
+    for (int i = 0; i < Width; ++i) {
+      x[1][i] = add ? x[1][i] + x[0][i] : x[0][i];
+      x[2][i] = add ? x[2][i] + x[0][i] : x[0][i];
+    }
+    device::store(dinp1 + first, x[1]);
+    device::store(dinp2 + first, x[2]);
   }
 };
 
@@ -164,9 +201,10 @@ void residual_backward(float* dinp1, float* dinp2, const float* dout, std::int64
   checks::require_pointer(function, "dinp2", dinp2);
   checks::require_pointer(function, "dout", dout);
 
-  detail::launch_elementwise<BlockSize>(
+  detail::launch_elementwise<BlockSize, residual_backward_packs<Variant>>(
       function, count, detail::is_16_byte_aligned(dinp1, dinp2, dout),
-      detail::residual_backward_operation{dinp1, dinp2, dout, mode == accumulation::add}, stream);
+      detail::residual_backward_operation{{}, dinp1, dinp2, dout, mode == accumulation::add},
+      stream);
 }
 
 LLMC_NAMESPACE_END

@@ -28,19 +28,22 @@ enum class residual_layernorm_forward_variant {
   /// The best for this device and shape.
   automatic,
   /// A warp owns a row. It reads both inputs once and writes their sum; the squared deviations and
-  /// the result are taken from that sum, which is then in the cache. Wins from a few hundred rows
-  /// on; with fewer, most of the GPU idles.
-  warp_per_row
+  /// the result are taken from that sum, which is then in the cache. Wins for rows that
+  /// row_in_registers cannot take, from a few hundred rows on; with fewer, most of the GPU idles.
+  warp_per_row,
+  /// layernorm_forward_variant::row_in_registers of the sum, which never leaves the registers.
+  row_in_registers
 };
 
 inline constexpr std::array residual_layernorm_forward_variants{
-    residual_layernorm_forward_variant::automatic,
-    residual_layernorm_forward_variant::warp_per_row};
+    residual_layernorm_forward_variant::automatic, residual_layernorm_forward_variant::warp_per_row,
+    residual_layernorm_forward_variant::row_in_registers};
 
 constexpr const char* to_string(residual_layernorm_forward_variant variant) {
   switch (variant) {
     case residual_layernorm_forward_variant::automatic: return "automatic";
     case residual_layernorm_forward_variant::warp_per_row: return "warp_per_row";
+    case residual_layernorm_forward_variant::row_in_registers: return "row_in_registers";
   }
   return "unknown";
 }
@@ -113,7 +116,8 @@ __global__ void __launch_bounds__(BlockSize)
 /// @param      epsilon   added to the variance; GPT-2 uses 1e-5
 ///
 /// Any alignment. Deterministic. Throws invalid_argument for rows < 0, channels < 1, a null array
-/// or an epsilon that is negative or not finite; cuda_error if the launch fails.
+/// or an epsilon that is negative or not finite; unsupported if `row_in_registers` is named for
+/// longer rows than it takes; cuda_error if the launch fails.
 template <
     residual_layernorm_forward_variant Variant = residual_layernorm_forward_variant::automatic,
     int BlockSize = residual_layernorm_forward_block_size<Variant>>
@@ -137,6 +141,18 @@ void residual_layernorm_forward(float* residual, float* out, float* mean, float*
 
   const bool wide =
       detail::is_16_byte_accessible(shape.channels, residual, out, inp1, inp2, weight, bias);
+  if constexpr (Variant != residual_layernorm_forward_variant::warp_per_row) {
+    if (detail::fits_row_registers(shape.channels, BlockSize)) {
+      detail::launch_layernorm_forward_registers<BlockSize>(
+          function, out, mean, rstd, detail::residual_input{residual, inp1, inp2}, weight, bias,
+          shape, epsilon, wide, stream);
+      return;
+    }
+    if (Variant == residual_layernorm_forward_variant::row_in_registers) {
+      checks::refuse_row(function, to_string(Variant), shape.channels,
+                         std::int64_t{detail::most_row_floats} * BlockSize);
+    }
+  }
   detail::with_access_width(wide, [&](auto width) {
     const std::int64_t blocks = detail::ceil_div(shape.rows, BlockSize / device::warp_size);
     detail::launch({function, blocks, BlockSize, 0, stream},
@@ -155,17 +171,21 @@ enum class residual_layernorm_backward_variant {
   /// The best for this device and shape.
   automatic,
   /// layernorm_backward_variant::warp_per_row with one more term in dinp.
-  warp_per_row
+  warp_per_row,
+  /// layernorm_backward_variant::register_partials with one more term in dinp.
+  register_partials
 };
 
 inline constexpr std::array residual_layernorm_backward_variants{
     residual_layernorm_backward_variant::automatic,
-    residual_layernorm_backward_variant::warp_per_row};
+    residual_layernorm_backward_variant::warp_per_row,
+    residual_layernorm_backward_variant::register_partials};
 
 constexpr const char* to_string(residual_layernorm_backward_variant variant) {
   switch (variant) {
     case residual_layernorm_backward_variant::automatic: return "automatic";
     case residual_layernorm_backward_variant::warp_per_row: return "warp_per_row";
+    case residual_layernorm_backward_variant::register_partials: return "register_partials";
   }
   return "unknown";
 }
@@ -177,12 +197,26 @@ inline constexpr int residual_layernorm_backward_block_size = 256;
 LLMC_TYPES_END
 
 LLMC_NAMESPACE_BEGIN
+namespace detail {
+
+/// The variant of layernorm_backward that does the work.
+constexpr layernorm_backward_variant without_residual(residual_layernorm_backward_variant variant) {
+  switch (variant) {
+    case residual_layernorm_backward_variant::automatic: break;
+    case residual_layernorm_backward_variant::warp_per_row:
+      return layernorm_backward_variant::warp_per_row;
+    case residual_layernorm_backward_variant::register_partials:
+      return layernorm_backward_variant::register_partials;
+  }
+  return layernorm_backward_variant::automatic;
+}
+
+}  // namespace detail
 
 /// Bytes of scratch that residual_layernorm_backward needs for this shape.
 inline std::size_t residual_layernorm_backward_workspace_bytes(row_shape shape) {
-  constexpr const char* function = "llmc::residual_layernorm_backward_workspace_bytes";
-  checks::require_shape(function, shape);
-  return detail::column_sum_workspace_bytes(function, shape, 2);
+  return detail::layernorm_backward_workspace_bytes(
+      "llmc::residual_layernorm_backward_workspace_bytes", shape);
 }
 
 /// The gradients of residual_layernorm_forward. What reaches `residual` is the sum of the gradients
@@ -205,8 +239,9 @@ inline std::size_t residual_layernorm_backward_workspace_bytes(row_shape shape) 
 /// @param[in]     mean      (rows), from the forward pass
 /// @param[in]     rstd      (rows), from the forward pass
 ///
-/// Any alignment. Deterministic. Throws invalid_argument for rows < 0, channels < 1 or a null
-/// array other than dresidual; cuda_error if a launch fails.
+/// Any alignment. Deterministic, as layernorm_backward is. Throws invalid_argument for rows < 0,
+/// channels < 1 or a null array other than dresidual; unsupported if `register_partials` is named
+/// for longer rows than it takes; cuda_error if a launch fails.
 template <
     residual_layernorm_backward_variant Variant = residual_layernorm_backward_variant::automatic,
     int BlockSize = residual_layernorm_backward_block_size<Variant>>
@@ -217,9 +252,10 @@ void residual_layernorm_backward(float* dinp, float* dweight, float* dbias, void
   static_assert(
       detail::is_block_size(BlockSize),
       "residual_layernorm_backward: BlockSize must be a multiple of 32 between 32 and 1024");
-  detail::launch_layernorm_backward<BlockSize>("llmc::residual_layernorm_backward", dinp, dweight,
-                                               dbias, workspace, dresidual, dout, residual, weight,
-                                               mean, rstd, shape, mode, stream);
+  detail::launch_layernorm_backward<detail::without_residual(Variant), BlockSize>(
+      "llmc::residual_layernorm_backward",
+      {dinp, dweight, dbias, workspace, dresidual, dout, residual, weight, mean, rstd}, shape, mode,
+      stream);
 }
 
 LLMC_NAMESPACE_END

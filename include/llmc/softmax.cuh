@@ -14,6 +14,7 @@
 #include <llmc/detail/namespace.hpp>
 #include <llmc/device/pack.cuh>
 #include <llmc/device/reduce.cuh>
+#include <llmc/device/row_on_chip.cuh>
 #include <llmc/device/row_softmax.cuh>
 #include <llmc/types.hpp>
 
@@ -26,17 +27,26 @@ enum class softmax_forward_variant {
   automatic,
   /// A block owns a row and passes over it twice: maximum and sum together (the sum is rescaled
   /// when the maximum grows), then the result, which finds most of the row in the cache. Wins for
-  /// rows of a thousand channels and more; short rows leave most of its threads idle.
-  block_per_row
+  /// rows of a thousand channels and more that row_on_chip cannot take; short rows leave most of
+  /// its
+  /// threads idle.
+  block_per_row,
+  /// A block reads its row once, into registers and shared memory, and passes over it there; memory
+  /// sees each number once. Wins for rows of 8192 channels and more, among them GPT-2's vocabulary.
+  /// Takes rows that begin at 16-byte boundaries and fit: 53248 floats everywhere with 512 threads,
+  /// 80000 with 256 on an H100.
+  row_on_chip
 };
 
 inline constexpr std::array softmax_forward_variants{softmax_forward_variant::automatic,
-                                                     softmax_forward_variant::block_per_row};
+                                                     softmax_forward_variant::block_per_row,
+                                                     softmax_forward_variant::row_on_chip};
 
 constexpr const char* to_string(softmax_forward_variant variant) {
   switch (variant) {
     case softmax_forward_variant::automatic: return "automatic";
     case softmax_forward_variant::block_per_row: return "block_per_row";
+    case softmax_forward_variant::row_on_chip: return "row_on_chip";
   }
   return "unknown";
 }
@@ -78,6 +88,23 @@ __global__ void __launch_bounds__(BlockSize)
   }
 }
 
+template <int BlockSize>
+__global__ void __launch_bounds__(BlockSize, device::blocks_with_row_on_chip(BlockSize))
+    softmax_forward_on_chip_kernel(float* out, const float* inp, row_shape shape) {
+  extern __shared__ __align__(16) float rest_of_row[];
+  __shared__ typename device::block_reducer<float, BlockSize>::storage storage;
+  for (std::int64_t row = blockIdx.x; row < shape.rows; row += gridDim.x) {
+    const std::int64_t offset = row * shape.channels;
+    device::row_on_chip<BlockSize> x(rest_of_row, inp + offset, static_cast<int>(shape.channels));
+    const float scale = 1.0f / device::softmax_exponentials(x, storage).sum;
+    x.visit([&](device::pack<4>& p, int c) {
+#pragma unroll
+      for (int i = 0; i < 4; ++i) p[i] *= scale;
+      device::store_streaming(out + offset + c, p);
+    });
+  }
+}
+
 }  // namespace detail
 
 /// The softmax of every row; see the top of this file for the formula. A row that is -infinity
@@ -87,7 +114,8 @@ __global__ void __launch_bounds__(BlockSize)
 /// @param[in]  inp (rows, C)
 ///
 /// Any alignment. Deterministic. Throws invalid_argument for rows < 0, channels < 1 or a null
-/// array; cuda_error if the launch fails.
+/// array; unsupported if `row_on_chip` is named for rows that it cannot take; cuda_error if the
+/// launch fails.
 template <softmax_forward_variant Variant = softmax_forward_variant::automatic,
           int BlockSize = softmax_forward_block_size<Variant>>
 void softmax_forward(float* out, const float* inp, row_shape shape, cudaStream_t stream) {
@@ -99,11 +127,19 @@ void softmax_forward(float* out, const float* inp, row_shape shape, cudaStream_t
   checks::require_pointer(function, "out", out);
   checks::require_pointer(function, "inp", inp);
 
-  detail::with_access_width(
-      detail::is_16_byte_accessible(shape.channels, out, inp), [&](auto width) {
-        detail::launch({function, shape.rows, BlockSize, 0, stream},
-                       detail::softmax_forward_kernel<width(), BlockSize>, out, inp, shape);
-      });
+  const bool wide = detail::is_16_byte_accessible(shape.channels, out, inp);
+  if constexpr (Variant != softmax_forward_variant::block_per_row) {
+    if (detail::keeps_row_on_chip<Variant>(function, wide, shape.channels, BlockSize)) {
+      detail::launch({function, shape.rows, BlockSize,
+                      detail::row_on_chip_shared_bytes(shape.channels, BlockSize), stream},
+                     detail::softmax_forward_on_chip_kernel<BlockSize>, out, inp, shape);
+      return;
+    }
+  }
+  detail::with_access_width(wide, [&](auto width) {
+    detail::launch({function, shape.rows, BlockSize, 0, stream},
+                   detail::softmax_forward_kernel<width(), BlockSize>, out, inp, shape);
+  });
 }
 
 LLMC_NAMESPACE_END

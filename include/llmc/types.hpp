@@ -96,6 +96,12 @@ struct adamw_parameters {
   float weight_decay;
 };
 
+/// A run of parameters in an arena, which begins where the one before it ends.
+struct adamw_segment {
+  std::int64_t count;
+  bool decays;  ///< whether weight_decay applies: as a rule to matrices, not to biases and norms
+};
+
 namespace checks {
 
 /// The product of non-negative extents, or invalid_argument if one is negative or the product

@@ -10,6 +10,7 @@ const void* address(Function* function) {
 extern const void* const default_launchers[];
 const void* const default_launchers[] = {
     address(&llmc::adamw_update<>),
+    address(&llmc::adamw_update_segments<>),
     address(&llmc::attention_backward<>),
     address(&llmc::attention_forward<>),
     address(&llmc::classifier_forward_backward<>),
@@ -24,6 +25,9 @@ const void* const default_launchers[] = {
     address(&llmc::layernorm_forward<>),
     address(&llmc::matmul_backward<>),
     address(&llmc::matmul_forward<>),
+    address(&llmc::matmul_gelu_forward<>),
+    address(&llmc::matmul_residual_forward<>),
+    address(&llmc::gelu_matmul_backward<>),
     address(&llmc::residual_backward<>),
     address(&llmc::residual_forward<>),
     address(&llmc::residual_layernorm_backward<>),

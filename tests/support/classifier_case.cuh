@@ -20,15 +20,6 @@ namespace llmc_test {
 inline constexpr float infinity = std::numeric_limits<float>::infinity();
 inline constexpr float not_a_number = std::numeric_limits<float>::quiet_NaN();
 
-/// The tolerance of a probability, or of its multiples. It is relative, however small the
-/// probability: the sum over `count` exponentials is good to sqrt(count) ulps, and rounding the
-/// difference between a score and the maximum, at most `range`, costs range ulps of the result.
-inline tolerance probability_tolerance(std::int64_t count, double range) {
-  constexpr double eps = std::numeric_limits<float>::epsilon();
-  return {std::numeric_limits<float>::min(),
-          eps * (8 + range + std::sqrt(static_cast<double>(count)))};
-}
-
 inline bool all_nan(const std::vector<float>& values) {
   return std::all_of(values.begin(), values.end(), [](float v) { return std::isnan(v); });
 }

@@ -5,16 +5,27 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstdlib>
+#include <utility>
 #include <vector>
 
 namespace llmc_test {
 
-/// The sizes of a sweep: all of them or, with LLMC_TEST_FEW_SIZES in the environment, the first,
-/// the last and two between, for tools such as racecheck that make every launch a thousand times
-/// slower.
+/// Whether LLMC_TEST_FEW_SIZES is in the environment, for tools such as racecheck that make every
+/// launch a thousand times slower.
+inline bool wants_few_sizes() {
+  return std::getenv("LLMC_TEST_FEW_SIZES") != nullptr;
+}
+
+/// The sizes of a sweep: all of them or, where few are wanted, the first, the last and two between.
 inline std::vector<std::int64_t> sweep(const std::vector<std::int64_t>& all) {
-  if (std::getenv("LLMC_TEST_FEW_SIZES") == nullptr || all.size() <= 4) return all;
+  if (!wants_few_sizes() || all.size() <= 4) return all;
   return {all.front(), all[all.size() / 3], all[all.size() * 2 / 3], all.back()};
+}
+
+/// Cases that are left out where few sizes are wanted, for being large.
+template <class Case>
+std::vector<Case> unless_few(std::vector<Case> large) {
+  return wants_few_sizes() ? std::vector<Case>{} : std::move(large);
 }
 
 inline const std::vector<std::int64_t> awkward_sizes =

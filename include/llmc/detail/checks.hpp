@@ -72,6 +72,20 @@ inline void require_parameters(const char* function, adamw_parameters parameters
   require_finite_at_least(function, "weight_decay", parameters.weight_decay, 0);
 }
 
+/// Segments may be empty, and there may be none; returns the number of parameters in all of them.
+inline std::int64_t require_segments(const char* function, const adamw_segment* segments,
+                                     std::int64_t segment_count) {
+  require_at_least(function, "segment_count", segment_count, 0);
+  if (segment_count > 0) require_pointer(function, "segments", segments);
+  std::int64_t count = 0;
+  for (std::int64_t s = 0; s < segment_count; ++s) {
+    require_count(function, segments[s].count);
+    count += segments[s].count;
+    require_count(function, count);
+  }
+  return count;
+}
+
 /// Rows may be 0 (nothing to do), channels may not; returns the number of elements.
 inline std::int64_t require_shape(const char* function, row_shape shape) {
   require_at_least(function, "rows", shape.rows, 0);

@@ -13,21 +13,60 @@
 LLMC_NAMESPACE_BEGIN
 namespace detail {
 
-template <int Width, int BlockSize, class Operation>
-__global__ void __launch_bounds__(BlockSize)
-    elementwise_kernel(std::int64_t count, Operation operation) {
-  device::for_each_pack<Width>(count, device::thread_in_grid(), device::threads_in_grid(),
-                               operation);
+/// Base of what is done to the elements. An operation has
+///
+///  - `inputs`: how many numbers it reads for an element;
+///  - `load(pack<Width> (&x)[inputs], first)`: reads those of the pack that begins at `first`;
+///  - `begin(state&)`: finds out what is the same for all of them, after the loads; false if
+///  nothing
+///    is to be written;
+///  - `store(x, first, state)`: computes and writes.
+struct elementwise_operation {
+  struct state {};
+  __device__ bool begin(state&) const { return true; }
+};
+
+/// Does `Packs` packs `step` elements apart, those of them that begin before `end`. All loads are
+/// on their way before anything else is done.
+template <int Width, int Packs, class Operation>
+__device__ __forceinline__ void elementwise_packs(const Operation& operation, std::int64_t first,
+                                                  std::int64_t step, std::int64_t end) {
+  device::pack<Width> x[Packs][Operation::inputs];
+#pragma unroll
+  for (int j = 0; j < Packs; ++j) {
+    if (first + j * step < end) operation.load(x[j], first + j * step);
+  }
+  typename Operation::state state;
+  if (!operation.begin(state)) return;
+#pragma unroll
+  for (int j = 0; j < Packs; ++j) {
+    if (first + j * step < end) operation.store(x[j], first + j * step, state);
+  }
 }
 
-/// Calls `operation(width_constant<W>, first_element)` once for every pack of [0, count), with a
-/// thread a pack. `wide` says whether the operation may read 16 bytes at a time.
-template <int BlockSize, class Operation>
+template <int Width, int Packs, int BlockSize, class Operation>
+__global__ void __launch_bounds__(BlockSize)
+    elementwise_kernel(std::int64_t count, const __grid_constant__ Operation operation) {
+  constexpr std::int64_t step = BlockSize * Width;
+  const std::int64_t end = count / Width * Width;
+  for (std::int64_t first = blockIdx.x * (Packs * step) + threadIdx.x * Width; first < end;
+       first += gridDim.x * (Packs * step)) {
+    elementwise_packs<Width, Packs>(operation, first, step, end);
+  }
+  if constexpr (Width > 1) {
+    const std::int64_t i = end + device::thread_in_grid();
+    if (i < count) elementwise_packs<1, 1>(operation, i, 1, count);
+  }
+}
+
+/// Does `operation` to all elements of [0, count), `Packs` packs a thread. `wide` says whether it
+/// may read 16 bytes at a time.
+template <int BlockSize, int Packs, class Operation>
 void launch_elementwise(const char* function, std::int64_t count, bool wide, Operation operation,
                         cudaStream_t stream) {
   with_access_width(wide, [&](auto width) {
-    launch({function, ceil_div(count, width() * BlockSize), BlockSize, 0, stream},
-           elementwise_kernel<width(), BlockSize, Operation>, count, operation);
+    launch({function, ceil_div(count, Packs * width() * BlockSize), BlockSize, 0, stream},
+           elementwise_kernel<width(), Packs, BlockSize, Operation>, count, operation);
   });
 }
 

@@ -14,6 +14,7 @@
 
 #include <llmc/detail/checks.hpp>
 #include <llmc/detail/namespace.hpp>
+#include <llmc/device/dependent_launch.cuh>
 #include <llmc/device/pack.cuh>
 #include <llmc/error.hpp>
 
@@ -25,6 +26,19 @@ inline void check_cuda(const char* function, const char* action, cudaError_t cod
   throw cuda_error(std::string(function) + ": " + action + " failed: " + cudaGetErrorString(code) +
                        " (" + cudaGetErrorName(code) + ")",
                    static_cast<int>(code));
+}
+
+inline int current_device(const char* function) {
+  int device = 0;
+  check_cuda(function, "cudaGetDevice", cudaGetDevice(&device));
+  return device;
+}
+
+inline int device_attribute(const char* function, cudaDeviceAttr attribute) {
+  int value = 0;
+  check_cuda(function, "cudaDeviceGetAttribute",
+             cudaDeviceGetAttribute(&value, attribute, current_device(function)));
+  return value;
 }
 
 constexpr std::int64_t ceil_div(std::int64_t a, std::int64_t b) {
@@ -42,6 +56,7 @@ struct launch_config {
   int block_size;
   std::size_t shared_bytes = 0;  ///< dynamic shared memory
   cudaStream_t stream;
+  bool early = false;  ///< see device/dependent_launch.cuh
 };
 
 /// Launches `kernel` and throws llmc::cuda_error if that launch failed. cudaLaunchKernelEx returns
@@ -50,7 +65,7 @@ struct launch_config {
 template <class... Parameters, class... Arguments>
 void launch(const launch_config& config, void (*kernel)(Parameters...), Arguments&&... arguments) {
   if (config.blocks <= 0) return;
-  constexpr std::size_t shared_bytes_without_asking = 48 * 1024;
+  constexpr std::size_t shared_bytes_without_asking = 40 * 1024;  // 48 with the static ones
   if (config.shared_bytes > shared_bytes_without_asking) {
     check_cuda(config.function, "asking for dynamic shared memory",
                cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize,
@@ -63,6 +78,11 @@ void launch(const launch_config& config, void (*kernel)(Parameters...), Argument
   attributes.blockDim = dim3(static_cast<unsigned>(config.block_size));
   attributes.dynamicSmemBytes = config.shared_bytes;
   attributes.stream = config.stream;
+  cudaLaunchAttribute early{};
+  early.id = cudaLaunchAttributeProgrammaticStreamSerialization;
+  early.val.programmaticStreamSerializationAllowed = 1;
+  attributes.attrs = &early;
+  attributes.numAttrs = config.early && device::has_dependent_launch() ? 1 : 0;
   check_cuda(config.function, "kernel launch",
              cudaLaunchKernelEx(&attributes, kernel, static_cast<Parameters>(arguments)...));
 }

@@ -54,6 +54,11 @@ __device__ __forceinline__ void store_streaming(float* to, pack<Width> value) {
   }
 }
 
+/// Begins to bring an address into the second-level cache; what it holds will be loaded soon.
+__device__ __forceinline__ void prefetch(const float* from) {
+  asm volatile("prefetch.global.L2 [%0];" ::"l"(from));
+}
+
 /// Adds a pack to what memory holds, or overwrites it.
 template <int Width>
 __device__ __forceinline__ void store_or_add(float* to, pack<Width> value, bool add) {
@@ -79,8 +84,33 @@ __device__ __forceinline__ void for_each_pack(std::int64_t count, std::int64_t w
   }
 }
 
-/// The same walk from the end to the beginning. A second pass over a range too long for the cache
-/// then begins with what the first pass read last and the cache still holds.
+/// The same walk by batches, so that a worker has several loads on their way at once: calls
+/// `body(width_constant<W>, width_constant<N>, first_element, step)`, which takes N packs that
+/// begin `step` elements apart. N is Batch, and 1 for what is left over.
+template <int Width, int Batch, class Body>
+__device__ __forceinline__ void for_each_batch(std::int64_t count, std::int64_t worker,
+                                               std::int64_t workers, Body body) {
+  const std::int64_t step = workers * Width;
+  const std::int64_t batches = count / (Batch * step);  // as many as every worker has
+  for (std::int64_t b = 0; b < batches; ++b) {
+    body(width_constant<Width>{}, width_constant<Batch>{}, b * Batch * step + worker * Width, step);
+  }
+  const std::int64_t done = batches * Batch * step;
+  for_each_pack<Width>(count - done, worker, workers, [&](auto width, std::int64_t i) {
+    body(width, width_constant<1>{}, done + i, step);
+  });
+}
+
+/// Loads such a batch.
+template <int Width, int Batch>
+__device__ __forceinline__ void load_batch(pack<Width> (&packs)[Batch], const float* from,
+                                           std::int64_t step) {
+#pragma unroll
+  for (int j = 0; j < Batch; ++j) packs[j] = load<Width>(from + j * step);
+}
+
+/// The walk of for_each_pack from the end to the beginning. A second pass over a range too long for
+/// the cache then begins with what the first pass read last and the cache still holds.
 template <int Width, class Body>
 __device__ __forceinline__ void for_each_pack_reversed(std::int64_t count, std::int64_t worker,
                                                        std::int64_t workers, Body body) {

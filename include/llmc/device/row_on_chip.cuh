@@ -7,11 +7,18 @@
 
 #include <llmc/detail/cuda_only.hpp>
 
+#include <cstddef>
+#include <cstdint>
+#include <string>
+
+#include <llmc/detail/launch.cuh>
 #include <llmc/detail/namespace.hpp>
 #include <llmc/device/copy_async.cuh>
 #include <llmc/device/pack.cuh>
 #include <llmc/device/reduce.cuh>
 #include <llmc/device/row_softmax.cuh>
+#include <llmc/error.hpp>
+#include <llmc/types.hpp>
 
 LLMC_NAMESPACE_BEGIN
 namespace device {
@@ -20,6 +27,11 @@ namespace device {
 /// registers, where the block leaves it as many.
 constexpr int packs_in_registers(int block_size) {
   return block_size * (block_size <= 512 ? 22 : 8);
+}
+
+/// The blocks that a multiprocessor holds when each thread has 128 registers.
+constexpr int blocks_with_row_on_chip(int block_size) {
+  return block_size <= 512 ? 512 / block_size : 1;
 }
 
 template <int BlockSize>
@@ -102,9 +114,8 @@ class row_on_chip {
 /// Replaces every score by exp(score - maximum). All threads of the block must call it, and all get
 /// the statistics; a row that has no softmax becomes NaN.
 template <int BlockSize>
-__device__ __forceinline__ softmax_statistics
-softmax_exponentials(row_on_chip<BlockSize>& row,
-                     typename block_reducer<float, BlockSize>::storage& storage) {
+__device__ __forceinline__ softmax_statistics softmax_exponentials(
+    row_on_chip<BlockSize>& row, typename block_reducer<float, BlockSize>::storage& storage) {
   block_reducer<float, BlockSize> reducer(storage);
   float share = minus_infinity();
   row.visit([&](pack<4>& x, int) {
@@ -123,5 +134,63 @@ softmax_exponentials(row_on_chip<BlockSize>& row,
   return {max, reducer.sum(sum)};
 }
 
+/// crossentropy_gradient_row of the exponentials that softmax_exponentials left. Writes over the
+/// row's memory are free: it was read before the barriers there.
+template <int BlockSize>
+__device__ __forceinline__ void crossentropy_gradient_row(float* dlogits,
+                                                          row_on_chip<BlockSize>& exponentials,
+                                                          softmax_statistics statistics,
+                                                          std::int32_t target, float dloss,
+                                                          classifier_shape shape) {
+  const float scale = 1.0f / statistics.sum;
+  const int vocabulary = static_cast<int>(shape.vocabulary);
+  exponentials.visit([&](pack<4>& x, int c) {
+#pragma unroll
+    for (int i = 0; i < 4; ++i) {
+      const float p = x[i] * scale;
+      x[i] = c + i < vocabulary ? (c + i == target ? p - 1.0f : p) * dloss : 0.0f;
+    }
+    store_streaming(dlogits + c, x);
+  });
+  const std::int64_t written = (shape.vocabulary + 3) / 4 * 4;
+  clear_row<4, BlockSize>(dlogits + written, shape.padded_vocabulary - written);
+}
+
 }  // namespace device
+
+namespace detail {
+
+/// The shared memory for what the registers do not take of a row.
+inline std::size_t row_on_chip_shared_bytes(std::int64_t count, int block_size) {
+  const std::int64_t rest = ceil_div(count, 4) - device::packs_in_registers(block_size);
+  return rest > 0 ? static_cast<std::size_t>(rest) * sizeof(device::pack<4>) : 0;
+}
+
+inline bool fits_row_on_chip(const char* function, std::int64_t count, int block_size) {
+  constexpr std::size_t reductions = 1024;  // what the kernels have of it besides, at most
+  const int limit = device_attribute(function, cudaDevAttrMaxSharedMemoryPerBlockOptin);
+  return row_on_chip_shared_bytes(count, block_size) + reductions <=
+         static_cast<std::size_t>(limit);
+}
+
+/// Whether a layer's variant keeps rows of that many scores on the chip; `wide` says whether they
+/// can be read 16 bytes at a time. `automatic` does so where the rows of two blocks are enough to
+/// keep the memory busy.
+template <auto Variant>
+bool keeps_row_on_chip(const char* function, bool wide, std::int64_t count, int block_size) {
+  using variant = decltype(Variant);
+  constexpr std::int64_t fewest_scores = 8192;
+  if constexpr (Variant == variant::row_on_chip) {
+    if (wide && fits_row_on_chip(function, count, block_size)) return true;
+    throw unsupported(std::string(function) + ": the variant " + to_string(Variant) +
+                      " takes rows that begin at 16-byte boundaries and fit the registers and the "
+                      "shared memory of this device, got " +
+                      std::to_string(count) + " columns");
+  } else {
+    return Variant == variant::automatic && wide && count >= fewest_scores &&
+           fits_row_on_chip(function, count, block_size);
+  }
+}
+
+}  // namespace detail
 LLMC_NAMESPACE_END

@@ -28,18 +28,25 @@ __device__ __forceinline__ float softmax_shift(float max) {
   return max == minus_infinity() ? 0.0f : max;
 }
 
-/// Takes a pack of scores into the statistics; a NaN goes into the sum and so into every result.
-/// The sum is rescaled even where the maximum did not grow: a branch would keep the next loads
-/// waiting for it.
-template <int Width>
-__device__ __forceinline__ void softmax_add(softmax_statistics& statistics, pack<Width> scores) {
+/// Takes some packs of scores into the statistics; a NaN goes into the sum and so into every
+/// result. The sum is rescaled even where the maximum did not grow: a branch would keep the next
+/// loads waiting for it.
+template <int Width, int Packs>
+__device__ __forceinline__ void softmax_add(softmax_statistics& statistics,
+                                            const pack<Width> (&scores)[Packs]) {
   const float old_max = statistics.max;
 #pragma unroll
-  for (int i = 0; i < Width; ++i) statistics.max = fmaxf(statistics.max, scores[i]);
+  for (int j = 0; j < Packs; ++j) {
+#pragma unroll
+    for (int i = 0; i < Width; ++i) statistics.max = fmaxf(statistics.max, scores[j][i]);
+  }
   const float shift = softmax_shift(statistics.max);
   statistics.sum *= expf(old_max - shift);
 #pragma unroll
-  for (int i = 0; i < Width; ++i) statistics.sum += expf(scores[i] - shift);
+  for (int j = 0; j < Packs; ++j) {
+#pragma unroll
+    for (int i = 0; i < Width; ++i) statistics.sum += expf(scores[j][i] - shift);
+  }
 }
 
 /// The statistics of a row, by a block that reads it once; every thread gets them. The row may be
@@ -50,9 +57,12 @@ __device__ softmax_statistics
 softmax_row_statistics(const float* row, std::int64_t count,
                        typename block_reducer<float, BlockSize>::storage& storage) {
   softmax_statistics statistics{minus_infinity(), 0.0f};
-  for_each_pack<Width>(count, threadIdx.x, BlockSize, [&](auto width, std::int64_t c) {
-    softmax_add(statistics, load<width()>(row + c));
-  });
+  for_each_batch<Width, 4>(count, threadIdx.x, BlockSize,
+                           [&](auto width, auto batch, std::int64_t c, std::int64_t step) {
+                             pack<width()> scores[batch()];
+                             load_batch(scores, row + c, step);
+                             softmax_add(statistics, scores);
+                           });
   block_reducer<float, BlockSize> reducer(storage);
   const float max = reducer.max(statistics.max);
   return {max, reducer.sum(statistics.sum * expf(statistics.max - softmax_shift(max)))};

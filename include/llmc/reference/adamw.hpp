@@ -39,5 +39,21 @@ void adamw_update(Real* params, Real* m, Real* v, const Real* grads, std::int64_
   });
 }
 
+template <class Real>
+void adamw_update_segments(Real* params, Real* m, Real* v, const Real* grads,
+                           const adamw_segment* segments, std::int64_t segment_count,
+                           adamw_parameters parameters, const float* learning_rate,
+                           const std::int64_t* step, const clip_state* clip) {
+  checks::require_segments("llmc::reference::adamw_update_segments", segments, segment_count);
+  std::int64_t begin = 0;
+  for (std::int64_t s = 0; s < segment_count; ++s) {
+    adamw_parameters of_segment = parameters;
+    if (!segments[s].decays) of_segment.weight_decay = 0;
+    adamw_update(params + begin, m + begin, v + begin, grads + begin, segments[s].count, of_segment,
+                 learning_rate, step, clip);
+    begin += segments[s].count;
+  }
+}
+
 }  // namespace reference
 LLMC_TYPES_END

@@ -76,19 +76,6 @@ using flash_fma_tiles_of_64_kib = fma_tiles<128, 32, 32>;
 
 // ---- what the device can do ----
 
-inline int current_device(const char* function) {
-  int device = 0;
-  check_cuda(function, "cudaGetDevice", cudaGetDevice(&device));
-  return device;
-}
-
-inline int device_attribute(const char* function, cudaDeviceAttr attribute) {
-  int value = 0;
-  check_cuda(function, "cudaDeviceGetAttribute",
-             cudaDeviceGetAttribute(&value, attribute, current_device(function)));
-  return value;
-}
-
 /// Whether the code of this kernel that the current device runs was compiled for sm_80 or later:
 /// otherwise its body is empty. A device may be later than its code, which the driver then made
 /// from PTX, so it is the kernel that must be asked. The answer never changes; it is kept per

@@ -78,7 +78,8 @@ __global__ void __launch_bounds__(Tiles::threads)
                         [&](int) { return p.scale; });
 }
 
-/// dk and dv of a block of keys; rows of scores are keys, columns queries.
+/// dk and dv of a block of keys; rows of scores are keys, columns queries. Tiles of queries come
+/// from the last to the first, so that small terms are summed before large ones.
 template <class Tiles>
 __global__ void __launch_bounds__(Tiles::threads)
     flash_backward_keys_fma_kernel(flash_problem p, flash_backward_arrays arrays) {
@@ -106,7 +107,8 @@ __global__ void __launch_bounds__(Tiles::threads)
     load_tile<Tiles>(p, tile, matrix, stride, first_query, Tiles::inner);
     __syncthreads();
   };
-  for (int first_query = first_row; first_query < p.positions; first_query += Tiles::inner) {
+  const int last_tile = (p.positions - 1) / Tiles::inner * Tiles::inner;
+  for (int first_query = last_tile; first_query >= first_row; first_query -= Tiles::inner) {
     typename Tiles::scores scores, dscores;
     load(q, head.qkv_stride, first_query);
     fma_rows<Tiles>(scores, keys, tile);

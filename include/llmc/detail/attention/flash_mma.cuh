@@ -67,9 +67,12 @@ struct vectors {
   int stride;
 };
 
+/// Which tile a stream takes next.
+enum class tile_order : int { forwards = 1, backwards = -1 };
+
 /// Streams consecutive tiles of two matrices into shared memory, one tile behind the other, with
 /// all threads of the block. Rows past the sequence and features past the head size become zeros.
-template <class Tiles>
+template <class Tiles, tile_order Order>
 class tile_stream {
   using tile = device::mma_tile<Tiles::features>;
   static constexpr int lanes = 8;  ///< threads side by side in a row, a chunk of 4 floats each
@@ -103,7 +106,7 @@ class tile_stream {
       });
     }
 #pragma unroll
-    for (int i = 0; i < 2; ++i) from_[i] += rows_further(i, Tiles::inner);
+    for (int i = 0; i < 2; ++i) from_[i] += rows_further(i, static_cast<int>(Order) * Tiles::inner);
   }
 
  private:

@@ -18,6 +18,7 @@
 #include <llmc/detail/checks.hpp>
 #include <llmc/detail/launch.cuh>
 #include <llmc/detail/namespace.hpp>
+#include <llmc/device/dependent_launch.cuh>
 #include <llmc/device/pack.cuh>
 #include <llmc/device/reduce.cuh>
 #include <llmc/types.hpp>
@@ -32,6 +33,7 @@ struct sorted_tokens {
   std::int64_t count;
   std::int64_t piece_length;
   std::uint32_t end_token;  ///< what stands for a token out of range; above all others
+  static constexpr std::uint32_t no_token = 0xffffffff;  ///< beyond an end
 
   __host__ __device__ std::int64_t pieces() const {
     return (count + piece_length - 1) / piece_length;
@@ -47,9 +49,6 @@ struct sorted_tokens {
   __device__ std::uint32_t token_after(std::int64_t piece) const {
     return piece_end(piece) < count ? tokens[piece_end(piece)] : no_token;
   }
-
- private:
-  static constexpr std::uint32_t no_token = 0xffffffff;
 };
 
 /// A function of the shape alone, so that the bits do not depend on the card: pieces short enough
@@ -132,24 +131,88 @@ inline std::size_t token_gradient_workspace_bytes(const char* function, encoder_
   return from_aligned_base + workspace_alignment - 1;
 }
 
+/// What a token is sorted by; a negative one is out of range, too.
+__device__ __forceinline__ std::uint32_t token_key(std::int32_t token, std::uint32_t end_token) {
+  const auto key = static_cast<std::uint32_t>(token);
+  return key < end_token ? key : end_token;
+}
+
 /// The pairs to be sorted.
 template <int BlockSize>
 __global__ void __launch_bounds__(BlockSize)
     token_pairs_kernel(std::uint32_t* keys, std::int64_t* positions, const std::int32_t* tokens,
                        std::int64_t count, std::uint32_t end_token) {
   for (std::int64_t i = device::thread_in_grid(); i < count; i += device::threads_in_grid()) {
-    const auto token = static_cast<std::uint32_t>(tokens[i]);  // a negative one becomes large
-    keys[i] = token < end_token ? token : end_token;
+    keys[i] = token_key(tokens[i], end_token);
     positions[i] = i;
   }
 }
 
-/// The pieces' sums for `Width` columns: of tokens that lie inside a piece added to dwte, of others
-/// to `partials`.
+/// Sorts by counting, for each position, the pairs that come before its own: every pair is compared
+/// with every other, but by the whole GPU at once and beside other work, where a radix sort takes
+/// seven launches and leaves most of it idle.
+struct token_counting {
+  static constexpr std::int64_t most_tokens = 8192;
+  static constexpr int group = 4;  ///< positions that share a warp's loads
+
+  std::uint32_t* keys;
+  std::int64_t* positions;
+  const std::int32_t* tokens;
+  int count;
+  std::uint32_t end_token;
+
+  __device__ std::uint32_t key_of(int position) const {
+    return token_key(tokens[position], end_token);
+  }
+
+  /// Puts the positions from `first` on, `group` of them, into their places, by a warp.
+  __device__ void place_group(int first) const {
+    const int lane = static_cast<int>(threadIdx.x) % device::warp_size;
+    std::uint32_t own[group];
+    int before[group] = {};
+#pragma unroll
+    for (int j = 0; j < group; ++j) own[j] = first + j < count ? key_of(first + j) : 0;
+
+#pragma unroll 4
+    for (int other = lane; other < first; other += device::warp_size) {
+      const std::uint32_t key = key_of(other);
+#pragma unroll
+      for (int j = 0; j < group; ++j) before[j] += key <= own[j];
+    }
+#pragma unroll 4
+    for (int other = first + group + lane; other < count; other += device::warp_size) {
+      const std::uint32_t key = key_of(other);
+#pragma unroll
+      for (int j = 0; j < group; ++j) before[j] += key < own[j];
+    }
+    if (lane < group && first + lane < count) {  // the group itself
+      const std::uint32_t key = key_of(first + lane);
+#pragma unroll
+      for (int j = 0; j < group; ++j) before[j] += lane < j ? key <= own[j] : key < own[j];
+    }
+
+#pragma unroll
+    for (int j = 0; j < group; ++j) {
+      const int place = device::warp_sum(before[j]);
+      if (lane == 0 && first + j < count) {
+        keys[place] = own[j];
+        positions[place] = first + j;
+      }
+    }
+  }
+
+  /// The blocks in which each warp has a group.
+  std::int64_t blocks(int block_size) const {
+    return ceil_div(count, std::int64_t{block_size} / device::warp_size * group);
+  }
+};
+
+/// The pieces' sums for `Width` columns: of tokens that lie inside a piece written or added to
+/// dwte, of others to `partials`.
 template <int Width>
 __device__ void sum_token_piece(float* dwte, float* partials, const float* dout,
                                 const sorted_tokens& sorted, std::int64_t piece,
-                                std::int64_t column, std::int64_t channels) {
+                                std::int64_t column, std::int64_t channels, bool add) {
   constexpr int batch = 4;  // rows on their way at the same time
   const std::int64_t end = sorted.piece_end(piece);
   const std::uint32_t before = sorted.token_before(piece);
@@ -158,38 +221,50 @@ __device__ void sum_token_piece(float* dwte, float* partials, const float* dout,
 
   device::pack<Width> sum = {};
   for (std::int64_t first = sorted.piece_begin(piece); first < end; first += batch) {
+    std::uint32_t tokens[batch + 1];
+    std::int64_t positions[batch];
+#pragma unroll
+    for (int j = 0; j <= batch; ++j) {
+      tokens[j] = first + j < end ? sorted.tokens[first + j] : sorted_tokens::no_token;
+      if (j < batch) positions[j] = first + j < end ? sorted.positions[first + j] : 0;
+    }
     device::pack<Width> rows[batch] = {};
+    device::pack<Width> old[batch] = {};  // of the sums that end with a row
+    float* to[batch] = {};                // where these go; null for tokens out of range
 #pragma unroll
     for (int j = 0; j < batch; ++j) {
-      if (first + j < end) {
-        rows[j] = device::load<Width>(dout + sorted.positions[first + j] * channels + column);
+      const std::uint32_t token = tokens[j];
+      if (token == sorted_tokens::no_token) continue;
+      rows[j] = device::load<Width>(dout + positions[j] * channels + column);
+      if (token == tokens[j + 1]) continue;
+      if (token == before) {
+        to[j] = from_before;
+      } else if (token == after) {
+        to[j] = from_before + channels;
+      } else if (token < sorted.end_token) {
+        to[j] = dwte + token * channels + column;
+        if (add) old[j] = device::load<Width>(to[j]);
       }
     }
 #pragma unroll
     for (int j = 0; j < batch; ++j) {
-      if (first + j >= end) break;
 #pragma unroll
       for (int i = 0; i < Width; ++i) sum[i] += rows[j][i];
-      const std::uint32_t token = sorted.tokens[first + j];
-      const bool goes_on = first + j + 1 < end && sorted.tokens[first + j + 1] == token;
-      if (goes_on) continue;
-      if (token == before) {
-        device::store<Width>(from_before, sum);
-      } else if (token == after) {
-        device::store<Width>(from_before + channels, sum);
-      } else if (token < sorted.end_token) {
-        device::store_or_add<Width>(dwte + token * channels + column, sum, true);
-      }
+      if (tokens[j] == tokens[j + 1]) continue;
+#pragma unroll
+      for (int i = 0; i < Width; ++i) sum[i] += old[j][i];
+      if (to[j] != nullptr) device::store(to[j], sum);
       sum = {};
     }
   }
 }
 
-/// Adds to dwte, for `Width` columns, the partial sums of the token that begins in this piece and
-/// goes on in the next, if there is one.
+/// Writes or adds to dwte, for `Width` columns, the partial sums of the token that begins in this
+/// piece and goes on in the next, if there is one.
 template <int Width>
 __device__ void sum_token_partials(float* dwte, const float* partials, const sorted_tokens& sorted,
-                                   std::int64_t piece, std::int64_t column, std::int64_t channels) {
+                                   std::int64_t piece, std::int64_t column, std::int64_t channels,
+                                   bool add) {
   const std::uint32_t token = sorted.token_after(piece);
   if (token >= sorted.end_token || token == sorted.token_before(piece) ||
       token != sorted.tokens[sorted.piece_end(piece) - 1]) {
@@ -221,7 +296,7 @@ __device__ void sum_token_partials(float* dwte, const float* partials, const sor
   device::pack<Width> sum;
 #pragma unroll
   for (int i = 0; i < Width; ++i) sum[i] = static_cast<float>(total[i]);
-  device::store_or_add<Width>(dwte + token * channels + column, sum, true);
+  device::store_or_add<Width>(dwte + token * channels + column, sum, add);
 }
 
 /// Calls `body(piece, column)` for each piece and each pack of columns; a warp's lanes share the
@@ -242,57 +317,56 @@ __device__ __forceinline__ void for_each_piece_and_column(std::int64_t pieces,
 template <int Width, int BlockSize>
 __global__ void __launch_bounds__(BlockSize)
     token_pieces_kernel(float* dwte, float* partials, const float* dout, sorted_tokens sorted,
-                        std::int64_t channels) {
+                        std::int64_t channels, bool add) {
+  device::allow_next_kernel();
+  device::wait_for_previous_kernel();
   for_each_piece_and_column<Width>(
       sorted.pieces(), channels, [&](std::int64_t piece, std::int64_t column) {
-        sum_token_piece<Width>(dwte, partials, dout, sorted, piece, column, channels);
+        sum_token_piece<Width>(dwte, partials, dout, sorted, piece, column, channels, add);
       });
 }
 
 template <int Width, int BlockSize>
 __global__ void __launch_bounds__(BlockSize)
     token_partials_kernel(float* dwte, const float* partials, sorted_tokens sorted,
-                          std::int64_t channels) {
+                          std::int64_t channels, bool add) {
+  device::wait_for_previous_kernel();
   for_each_piece_and_column<Width>(
       sorted.pieces(), channels, [&](std::int64_t piece, std::int64_t column) {
-        sum_token_partials<Width>(dwte, partials, sorted, piece, column, channels);
+        sum_token_partials<Width>(dwte, partials, sorted, piece, column, channels, add);
       });
 }
 
-/// All of it: clears dwte where it is overwritten, sorts, sums.
+/// Sorts with CUB what is too much to be counted.
 template <int BlockSize>
-void token_gradient(const char* function, float* dwte, void* workspace, const std::int32_t* tokens,
-                    const float* dout, encoder_shape shape, accumulation mode,
-                    cudaStream_t stream) {
-  if (mode == accumulation::overwrite) {
-    check_cuda(
-        function, "clearing dwte",
-        cudaMemsetAsync(dwte, 0, checks::bytes<float>(function, shape.vocabulary, shape.channels),
-                        stream));
-  }
+sorted_tokens radix_sort_by_token(const char* function, const token_gradient_workspace& space,
+                                  const std::int32_t* tokens, encoder_shape shape,
+                                  cudaStream_t stream) {
   const std::int64_t count = shape.batch * shape.sequence;
-  if (count == 0) return;
-
-  std::size_t sort_bytes = token_sort_bytes(function, shape);
-  const token_gradient_workspace space =
-      cut_token_gradient_workspace(function, workspace, shape, sort_bytes);
   launch({function, ceil_div(count, BlockSize), BlockSize, 0, stream},
          token_pairs_kernel<BlockSize>, space.tokens[0], space.positions[0], tokens, count,
          end_token(shape));
   cub::DoubleBuffer<std::uint32_t> keys(space.tokens[0], space.tokens[1]);
   cub::DoubleBuffer<std::int64_t> positions(space.positions[0], space.positions[1]);
+  std::size_t sort_bytes = token_sort_bytes(function, shape);
   sort_tokens(function, space.sort, sort_bytes, keys, positions, shape, stream);
+  return {keys.Current(), positions.Current(), count, token_piece_length(count), end_token(shape)};
+}
 
-  const sorted_tokens sorted{keys.Current(), positions.Current(), count, token_piece_length(count),
-                             end_token(shape)};
+/// The gradient from sorted tokens. Needs a dwte of zeros where it is not added to.
+template <int BlockSize>
+void token_gradient(const char* function, float* dwte, float* partials, const sorted_tokens& sorted,
+                    const float* dout, encoder_shape shape, accumulation mode,
+                    cudaStream_t stream) {
+  const bool add = mode == accumulation::add;
   with_access_width(is_16_byte_accessible(shape.channels, dwte, dout), [&](auto width) {
     const std::int64_t warps =
         sorted.pieces() * ceil_div(shape.channels, device::warp_size * width());
     const std::int64_t blocks = ceil_div(warps, BlockSize / device::warp_size);
-    launch({function, blocks, BlockSize, 0, stream}, token_pieces_kernel<width(), BlockSize>, dwte,
-           space.partials, dout, sorted, shape.channels);
-    launch({function, blocks, BlockSize, 0, stream}, token_partials_kernel<width(), BlockSize>,
-           dwte, space.partials, sorted, shape.channels);
+    launch({function, blocks, BlockSize, 0, stream, true}, token_pieces_kernel<width(), BlockSize>,
+           dwte, partials, dout, sorted, shape.channels, add);
+    launch({function, blocks, BlockSize, 0, stream, true},
+           token_partials_kernel<width(), BlockSize>, dwte, partials, sorted, shape.channels, add);
   });
 }
 

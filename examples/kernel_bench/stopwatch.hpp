@@ -1,0 +1,48 @@
+/// @file
+/// Times work on the GPU with a cold L2 cache.
+#pragma once
+
+#include <cuda_runtime_api.h>
+
+#include <cstddef>
+#include <functional>
+#include <vector>
+
+#include "support/device_memory.hpp"
+
+namespace kernel_bench {
+
+struct timing {
+  double us;      ///< median
+  double spread;  ///< between the quartiles, as a share of the median
+};
+
+class stopwatch {
+ public:
+  /// Of the current device.
+  explicit stopwatch(int repeats);
+  ~stopwatch();
+  stopwatch(const stopwatch&) = delete;
+  stopwatch& operator=(const stopwatch&) = delete;
+
+  using work = std::function<void(cudaStream_t)>;
+
+  /// Times `launch`, after two runs to warm up. Before each run `prepare` is called and a buffer of
+  /// twice the L2 cache is overwritten; the events are round `launch` alone.
+  timing time(
+      const work& launch, const work& prepare = [](cudaStream_t) {}) const;
+
+  cudaStream_t stream() const { return stream_; }
+
+ private:
+  struct event_pair {
+    cudaEvent_t begin;
+    cudaEvent_t end;
+  };
+
+  llmc_test::stream stream_;
+  llmc_test::buffer<unsigned char> flushed_;
+  std::vector<event_pair> events_;
+};
+
+}  // namespace kernel_bench

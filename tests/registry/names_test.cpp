@@ -1,0 +1,69 @@
+#include <array>
+#include <set>
+#include <string>
+
+#include "ladder.hpp"
+#include "registry.hpp"
+#include "support/catch.hpp"
+
+using namespace llmc_registry;
+
+namespace {
+
+enum class example { automatic, naive, fast };
+constexpr const char* to_string(example e) {
+  switch (e) {
+    case example::automatic: return "automatic";
+    case example::naive: return "naive";
+    case example::fast: return "fast";
+  }
+  return "unknown";
+}
+static_assert(is_complete(std::array{example::automatic, example::naive, example::fast}));
+static_assert(!is_complete(std::array{example::automatic, example::naive}), "one is missing");
+static_assert(!is_complete(std::array{example::automatic, example::fast, example::naive}), "order");
+
+enum class confused { automatic, naive };
+constexpr const char* to_string(confused) {
+  return "automatic";
+}
+static_assert(!is_complete(std::array{confused::automatic, confused::naive}), "names differ");
+
+}  // namespace
+
+TEST_CASE("the registry offers every entry once and a default block size", "[registry]") {
+  std::set<std::string> names;
+  for (const operation& o : operations()) {
+    INFO(o.name);
+    CHECK(names.insert(o.name).second);
+    REQUIRE(!o.entries.empty());
+    CHECK(o.entries.front().variant == "automatic");
+
+    std::set<std::string> entries, variants, with_default;
+    for (const entry& e : o.entries) {
+      INFO(to_string(e));
+      CHECK(entries.insert(to_string(e)).second);
+      variants.insert(e.variant);
+      if (e.is_default) with_default.insert(e.variant);
+    }
+    CHECK(variants.size() >= 2);
+    CHECK(variants == with_default);
+  }
+}
+
+TEST_CASE("the registry's shapes have the operation's parameters", "[registry]") {
+  for (const operation& o : operations()) {
+    INFO(o.name);
+    const extents shape = default_shape(o);
+    const extents checked = checked_shape(o, shape);
+    CHECK(checked.size() == shape.size());
+    CHECK(!o.awkward.empty());
+    for (const auto& [name, value] : checked) {
+      INFO(name);
+      CHECK(value >= 1);
+      CHECK(value <= shape.at(name));
+      for (const extents& awkward : o.awkward) CHECK(awkward.count(name) == 1);
+    }
+    for (const extents& awkward : o.awkward) CHECK(awkward.size() == shape.size());
+  }
+}

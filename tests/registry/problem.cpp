@@ -1,0 +1,175 @@
+#include "problem.hpp"
+
+#include <sstream>
+#include <stdexcept>
+#include <utility>
+
+#include "kernels.hpp"
+
+namespace llmc_registry {
+
+using llmc_test::buffer;
+using llmc_test::check_cuda;
+
+namespace {
+
+void copy(const buffer<float>& to, const buffer<float>& from, cudaStream_t stream) {
+  check_cuda(cudaMemcpyAsync(to.get(), from.get(), from.size() * sizeof(float),
+                             cudaMemcpyDeviceToDevice, stream));
+}
+
+std::vector<double> widened(const buffer<float>& memory) {
+  const std::vector<float> values = memory.values();
+  return std::vector<double>(values.begin(), values.end());
+}
+
+std::string description(const std::string& name, const llmc_test::comparison& c) {
+  std::ostringstream text;
+  text.precision(9);
+  text << name << ": " << c.wrong << " of " << c.count << " wrong; worst at " << c.worst << ": got "
+       << c.actual << ", wanted " << c.expected << " (" << c.worst_ratio << " times the tolerance)";
+  return text.str();
+}
+
+void keep_larger(deviation& worst, double ratio, const std::string& text) {
+  if (worst.text.empty() || ratio > worst.ratio) worst = {ratio, text};
+}
+
+}  // namespace
+
+std::vector<double> array::values() const {
+  return widened(memory_);
+}
+
+std::vector<double> array::values_before() const {
+  return before_ ? widened(*before_) : std::vector<double>(memory_.size(), 0.0);
+}
+
+template <class Body>
+void problem::for_each_output(Body body) {
+  for (const auto& a : arrays_) {
+    if (a->use_ != array::use::read) body(*a);
+  }
+}
+
+void problem::reset(cudaStream_t stream) {
+  for_each_output([&](array& a) {
+    check_cuda(cudaMemsetAsync(a.memory_.get(), 0xff, a.memory_.size() * sizeof(float), stream));
+  });
+  restore(stream);
+}
+
+void problem::restore(cudaStream_t stream) {
+  for_each_output([&](array& a) {
+    if (a.before_) copy(a.memory_, *a.before_, stream);
+  });
+}
+
+deviation problem::compare_with_reference() {
+  if (expected_.empty()) expected_ = reference();
+  deviation worst;
+  auto expected = expected_.begin();
+  for_each_output([&](array& a) {
+    if (expected == expected_.end() || expected->size() != a.memory_.size()) {
+      throw std::logic_error("the registry's reference does not fit its output " + a.name_);
+    }
+    const auto c = llmc_test::compare(a.memory_.values(), *expected++, allowed(a));
+    keep_larger(worst, c.worst_ratio, description(a.name_, c));
+  });
+  return worst;
+}
+
+void problem::keep(cudaStream_t stream) {
+  for_each_output([&](array& a) {
+    if (!a.kept_) a.kept_ = std::make_unique<buffer<float>>(a.size());
+    copy(*a.kept_, a.memory_, stream);
+  });
+}
+
+deviation problem::compare_with_kept(cudaStream_t stream) {
+  deviation worst;
+  for_each_output([&](array& a) {
+    const double ratio = largest_ratio(a.memory_, *a.kept_, a.size(), allowed(a), stream);
+    keep_larger(worst, ratio, a.name_ + ": " + std::to_string(ratio) + " times the tolerance");
+  });
+  return worst;
+}
+
+bool problem::guards_intact() const {
+  for (const auto& a : arrays_) {
+    if (!a->memory_.guards_intact()) return false;
+  }
+  return !workspace_ || workspace_->guards_intact();
+}
+
+std::int64_t problem::bytes() const {
+  std::int64_t elements = 0;
+  for (const auto& a : arrays_) elements += a->size() * (a->use_ == array::use::updated ? 2 : 1);
+  for (const auto& i : integers_) elements += static_cast<std::int64_t>(i->size());
+  return elements * 4;
+}
+
+array& problem::input(std::int64_t count, normal contents) {
+  array& a = add(array::use::read, count);
+  fill(a.memory_, contents);
+  return a;
+}
+
+array& problem::output(std::string name, std::int64_t count, tolerance allowed,
+                       tolerance allowed_in_tf32) {
+  array& a = add(array::use::written, count);
+  a.name_ = std::move(name);
+  a.allowed_ = allowed;
+  a.allowed_in_tf32_ = allowed_in_tf32;
+  return a;
+}
+
+array& problem::updated(std::string name, std::int64_t count, tolerance allowed, normal contents) {
+  array& a = output(std::move(name), count, allowed);
+  make_updated(a, contents);
+  return a;
+}
+
+array& problem::gradient(std::string name, std::int64_t count, tolerance allowed,
+                         tolerance allowed_in_tf32) {
+  array& a = output(std::move(name), count, allowed, allowed_in_tf32);
+  if (mode() == llmc::accumulation::add) make_updated(a, {});
+  return a;
+}
+
+const std::int32_t* problem::integers(const std::vector<std::int32_t>& values) {
+  integers_.push_back(std::make_unique<buffer<std::int32_t>>(values, settings_.misalignment));
+  return integers_.back()->get();
+}
+
+void* problem::workspace(std::size_t bytes) {
+  if (bytes == 0) return nullptr;
+  if (!workspace_ || workspace_->size() < bytes) {
+    workspace_.reset();
+    workspace_ = std::make_unique<buffer<unsigned char>>(static_cast<std::int64_t>(bytes));
+  }
+  return workspace_->get();
+}
+
+array& problem::add(array::use use, std::int64_t count) {
+  arrays_.push_back(std::make_unique<array>(count, settings_.misalignment));
+  arrays_.back()->use_ = use;
+  return *arrays_.back();
+}
+
+void problem::make_updated(array& a, normal contents) {
+  a.use_ = array::use::updated;
+  a.before_ = std::make_unique<buffer<float>>(a.size());
+  fill(*a.before_, contents);
+}
+
+tolerance problem::allowed(const array& a) const {
+  return arithmetic_ == llmc::precision::tf32 ? a.allowed_in_tf32_ : a.allowed_;
+}
+
+void problem::fill(buffer<float>& memory, normal contents) {
+  fill_normal(memory, static_cast<std::int64_t>(memory.size()), ++seed_, contents.deviation,
+              contents.mean);
+}
+
+}  // namespace llmc_registry

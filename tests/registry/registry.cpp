@@ -1,0 +1,45 @@
+#include "registry.hpp"
+
+#include <algorithm>
+
+#include "layers.hpp"
+
+namespace llmc_registry {
+
+void run(const entry& e, problem& p, cudaStream_t stream) {
+  if (e.arithmetic) p.use(*e.arithmetic);
+  e.launch(p, stream);
+}
+
+std::string to_string(const entry& e) {
+  const std::string name = e.variant + "<" + std::to_string(e.block_size) + ">";
+  return e.arithmetic ? name + " " + to_string(*e.arithmetic) : name;
+}
+
+extents default_shape(const operation& o) {
+  extents shape;
+  for (const parameter& p : o.parameters) shape[p.name] = p.value;
+  return shape;
+}
+
+extents checked_shape(const operation& o, const extents& shape) {
+  extents smaller = shape;
+  for (const parameter& p : o.parameters) {
+    smaller[p.name] = std::min(smaller[p.name], p.most_checked);
+  }
+  return smaller;
+}
+
+const std::vector<operation>& operations() {
+  static const std::vector<operation> all = [] {
+    std::vector<operation> operations;
+    for (const auto layer : {encoder, layernorm, residual_layernorm, residual, matmul, attention,
+                             gelu, softmax, crossentropy, classifier, global_norm, adamw}) {
+      for (operation& o : layer()) operations.push_back(std::move(o));
+    }
+    return operations;
+  }();
+  return all;
+}
+
+}  // namespace llmc_registry

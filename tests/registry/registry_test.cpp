@@ -1,0 +1,74 @@
+#include "registry.hpp"
+
+#include <set>
+#include <string>
+
+#include <llmc/error.hpp>
+
+#include "support/catch.hpp"
+#include "support/gpu.cuh"
+#include "support/sizes.hpp"
+
+using namespace llmc_registry;
+using llmc::accumulation;
+using llmc_test::wants_few_sizes;
+
+namespace {
+
+std::string text_of(const extents& shape) {
+  std::string text;
+  for (const auto& [name, value] : shape) text += " " + name + " " + std::to_string(value);
+  return text;
+}
+
+/// Runs every entry on one problem. Returns those that could be run.
+std::set<std::string> check_entries(const operation& o, const extents& shape, settings s) {
+  std::set<std::string> done;
+  const auto problem = o.make_problem(shape, s);
+  const llmc_test::stream stream;
+  for (const entry& e : o.entries) {
+    INFO(o.name << " " << to_string(e) << "," << text_of(shape) << ", misalignment "
+                << s.misalignment << (s.mode == accumulation::add ? ", add" : ", overwrite"));
+    problem->reset(stream);
+    try {
+      run(e, *problem, stream);
+    } catch (const llmc::unsupported&) {
+      continue;
+    }
+    stream.synchronize();
+    const deviation found = problem->compare_with_reference();
+    INFO(found.text);
+    CHECK(found.ratio <= 1);
+    CHECK(problem->guards_intact());
+    done.insert(to_string(e));
+  }
+  return done;
+}
+
+}  // namespace
+
+TEST_CASE("every variant at every block size agrees with the reference", "[registry]") {
+  LLMC_REQUIRE_GPU();
+  for (const operation& o : operations()) {
+    std::set<std::string> done;
+    const std::size_t step = wants_few_sizes() ? 3 : 1;
+    for (std::size_t i = 0; i < o.awkward.size(); i += step) {
+      for (const settings s : {settings{0, accumulation::overwrite}, settings{1, accumulation::add},
+                               settings{0, accumulation::add}}) {
+        done.merge(check_entries(o, o.awkward[i], s));
+      }
+    }
+    for (const entry& e : o.entries) {
+      if (done.count(to_string(e)) == 0) WARN(o.name << " " << to_string(e) << " is unsupported");
+    }
+    CHECK(!done.empty());
+  }
+}
+
+TEST_CASE("every variant agrees with the reference where it is timed", "[registry]") {
+  LLMC_REQUIRE_GPU();
+  if (wants_few_sizes()) LLMC_SKIP("few sizes are wanted");
+  for (const operation& o : operations()) {
+    check_entries(o, checked_shape(o, default_shape(o)), {});
+  }
+}
