@@ -5,6 +5,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <string>
 
@@ -16,6 +17,20 @@ namespace gpt2_trainer {
 struct peak_rates {
   double flops_per_second = 0;
   double bytes_per_second = 0;
+};
+
+/// Matrix products that can be timed to find the fastest way to do each.
+class product_tuner {
+ public:
+  virtual ~product_tuner() = default;
+
+  /// Calls `step`; the products that it runs and for which there is no plan yet are timed.
+  virtual void tune(const std::function<void()>& step) = 0;
+  /// The plans that were timed or loaded, as text.
+  virtual std::string plans() const = 0;
+  /// `name` is what errors call the text. Throws llmc::invalid_argument, and changes nothing, if
+  /// the plans are not for this machine.
+  virtual void load_plans(const std::string& text, const std::string& name) = 0;
 };
 
 /// All the shapes that a step over (B, T) tokens meets.
@@ -42,6 +57,11 @@ class backend {
   virtual std::string description() const = 0;
   virtual peak_rates peak() const { return {}; }
 
+  /// Null where there is nothing to tune.
+  virtual product_tuner* products() { return nullptr; }
+
+  /// Memory of the device that the backend itself holds.
+  virtual std::size_t own_bytes() const { return 0; }
   /// Memory of the device, zeroed, aligned to 256 bytes.
   virtual std::shared_ptr<void> allocate(std::size_t bytes) = 0;
   virtual void upload(void* to, const void* from, std::size_t bytes) = 0;
@@ -77,13 +97,18 @@ class backend {
                                const Real* inp, const Real* weight, llmc::matmul_shape shape,
                                llmc::accumulation mode) = 0;
 
+  virtual void matmul_gelu_forward(Real* out, Real* before_gelu, const Real* inp,
+                                   const Real* weight, const Real* bias,
+                                   llmc::matmul_shape shape) = 0;
+  virtual void gelu_matmul_backward(Real* dgelu_inp, Real* dgelu_bias, Real* dweight, Real* dbias,
+                                    const Real* dout, const Real* gelu_inp, const Real* inp,
+                                    const Real* weight, llmc::matmul_shape shape,
+                                    llmc::accumulation mode) = 0;
+
   virtual void attention_forward(Real* out, Real* lse, const Real* qkv,
                                  llmc::attention_shape shape) = 0;
   virtual void attention_backward(Real* dqkv, const Real* dout, const Real* qkv, const Real* out,
                                   const Real* lse, llmc::attention_shape shape) = 0;
-
-  virtual void gelu_forward(Real* out, const Real* inp, std::int64_t count) = 0;
-  virtual void gelu_backward(Real* dinp, const Real* dout, const Real* inp, std::int64_t count) = 0;
 
   virtual void crossentropy_forward(Real* losses, std::uint64_t* out_of_range, const Real* logits,
                                     const std::int32_t* targets, llmc::classifier_shape shape) = 0;
@@ -94,9 +119,11 @@ class backend {
   virtual void global_norm(llmc::clip_state* result, const Real* grads, std::int64_t count,
                            float max_norm) = 0;
   /// Learning rate, step and clip state are in the device's memory.
-  virtual void adamw_update(Real* params, Real* m, Real* v, const Real* grads, std::int64_t count,
-                            llmc::adamw_parameters constants, const float* learning_rate,
-                            const std::int64_t* step, const llmc::clip_state* clip) = 0;
+  virtual void adamw_update_segments(Real* params, Real* m, Real* v, const Real* grads,
+                                     const llmc::adamw_segment* segments,
+                                     std::int64_t segment_count, llmc::adamw_parameters constants,
+                                     const float* learning_rate, const std::int64_t* step,
+                                     const llmc::clip_state* clip) = 0;
 };
 
 }  // namespace gpt2_trainer

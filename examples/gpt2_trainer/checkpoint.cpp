@@ -71,6 +71,7 @@ json describe(const training_state& state) {
           {"data", state.data},
           {"model", state.model},
           {"options", json::parse(state.options)},
+          {"plans", state.plans},
           {"parameters", state.moments.m.size()},
           {"moments", model_checksum(state.moments.m) + model_checksum(state.moments.v)}};
 }
@@ -85,6 +86,7 @@ training_state from_description(const json& text) {
   text.at("data").get_to(state.data);
   text.at("model").get_to(state.model);
   state.options = text.at("options").dump();
+  state.plans = text.value("plans", "");  // older states have none
   return state;
 }
 

@@ -33,6 +33,7 @@ struct training_state {
   std::string data;     ///< fingerprint of the training tokens
   std::string model;    ///< checksum of the parameters that this state belongs to
   std::string options;  ///< the run's options, as JSON
+  std::string plans;    ///< of its matrix products; empty where they were not tuned
   adamw_moments<float> moments;
 };
 

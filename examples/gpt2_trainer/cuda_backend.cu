@@ -1,17 +1,19 @@
 #include "cuda_backend.hpp"
 
 #include <algorithm>
+#include <sstream>
+#include <stdexcept>
 
 #include <llmc/adamw.cuh>
 #include <llmc/attention.cuh>
 #include <llmc/classifier.cuh>
 #include <llmc/crossentropy.cuh>
 #include <llmc/encoder.cuh>
-#include <llmc/gelu.cuh>
 #include <llmc/global_norm.cuh>
 #include <llmc/layernorm.cuh>
 #include <llmc/matmul.cuh>
 #include <llmc/matmul_context.hpp>
+#include <llmc/matmul_gelu.cuh>
 #include <llmc/residual_layernorm.cuh>
 
 namespace gpt2_trainer {
@@ -81,7 +83,7 @@ class stream {
   cudaStream_t stream_ = nullptr;
 };
 
-class cuda_backend final : public backend<float> {
+class cuda_backend final : public backend<float>, public product_tuner {
  public:
   explicit cuda_backend(precision arithmetic) : arithmetic_(arithmetic) {
     check("cudaGetDevice", cudaGetDevice(&device_));
@@ -96,6 +98,27 @@ class cuda_backend final : public backend<float> {
   }
   peak_rates peak() const override { return peak_of(device_, arithmetic_); }
 
+  product_tuner* products() override { return this; }
+  void tune(const std::function<void()>& step) override {
+    try {
+      context_.tune(stream_, step);
+    } catch (const llmc::cuda_error& error) {
+      if (error.code() != cudaErrorMemoryAllocation) throw;
+      throw std::runtime_error(std::string(error.what()) +
+                               " (a smaller --batch or --plans off needs less memory)");
+    }
+  }
+  std::string plans() const override {
+    std::ostringstream text;
+    context_.save_plans(text);
+    return text.str();
+  }
+  void load_plans(const std::string& text, const std::string& name) override {
+    std::istringstream from(text);
+    context_.load_plans(from, name);
+  }
+
+  std::size_t own_bytes() const override { return llmc::matmul_context::workspace_bytes; }
   std::shared_ptr<void> allocate(std::size_t bytes) override {
     void* memory = nullptr;
     check("allocating " + std::to_string(bytes >> 20) + " MiB", cudaMalloc(&memory, bytes));
@@ -121,7 +144,7 @@ class cuda_backend final : public backend<float> {
                      llmc::matmul_backward_workspace_bytes(shapes.qkv),
                      llmc::matmul_backward_workspace_bytes(shapes.attproj),
                      llmc::matmul_backward_workspace_bytes(shapes.fc),
-                     llmc::matmul_backward_workspace_bytes(shapes.fcproj),
+                     llmc::gelu_matmul_backward_workspace_bytes(shapes.fcproj),
                      llmc::matmul_backward_workspace_bytes(shapes.head),
                      llmc::attention_forward_workspace_bytes(shapes.attention),
                      llmc::attention_backward_workspace_bytes(shapes.attention),
@@ -171,6 +194,19 @@ class cuda_backend final : public backend<float> {
                           mode, context_, stream_);
   }
 
+  void matmul_gelu_forward(float* out, float* before_gelu, const float* inp, const float* weight,
+                           const float* bias, llmc::matmul_shape shape) override {
+    llmc::matmul_gelu_forward(out, before_gelu, inp, weight, bias, shape, arithmetic_, context_,
+                              stream_);
+  }
+  void gelu_matmul_backward(float* dgelu_inp, float* dgelu_bias, float* dweight, float* dbias,
+                            const float* dout, const float* gelu_inp, const float* inp,
+                            const float* weight, llmc::matmul_shape shape,
+                            accumulation mode) override {
+    llmc::gelu_matmul_backward(dgelu_inp, dgelu_bias, dweight, dbias, workspace_, dout, gelu_inp,
+                               inp, weight, shape, arithmetic_, mode, context_, stream_);
+  }
+
   void attention_forward(float* out, float* lse, const float* qkv,
                          llmc::attention_shape shape) override {
     llmc::attention_forward(out, lse, workspace_, qkv, shape, in_attention(arithmetic_), context_,
@@ -180,14 +216,6 @@ class cuda_backend final : public backend<float> {
                           const float* lse, llmc::attention_shape shape) override {
     llmc::attention_backward(dqkv, workspace_, dout, qkv, out, lse, shape,
                              in_attention(arithmetic_), context_, stream_);
-  }
-
-  void gelu_forward(float* out, const float* inp, std::int64_t count) override {
-    llmc::gelu_forward(out, inp, count, stream_);
-  }
-  void gelu_backward(float* dinp, const float* dout, const float* inp,
-                     std::int64_t count) override {
-    llmc::gelu_backward(dinp, dout, inp, count, stream_);
   }
 
   void crossentropy_forward(float* losses, std::uint64_t* out_of_range, const float* logits,
@@ -204,10 +232,12 @@ class cuda_backend final : public backend<float> {
                    float max_norm) override {
     llmc::global_norm(result, workspace_, grads, count, max_norm, stream_);
   }
-  void adamw_update(float* params, float* m, float* v, const float* grads, std::int64_t count,
-                    llmc::adamw_parameters constants, const float* learning_rate,
-                    const std::int64_t* step, const llmc::clip_state* clip) override {
-    llmc::adamw_update(params, m, v, grads, count, constants, learning_rate, step, clip, stream_);
+  void adamw_update_segments(float* params, float* m, float* v, const float* grads,
+                             const llmc::adamw_segment* segments, std::int64_t segment_count,
+                             llmc::adamw_parameters constants, const float* learning_rate,
+                             const std::int64_t* step, const llmc::clip_state* clip) override {
+    llmc::adamw_update_segments(params, m, v, grads, segments, segment_count, constants,
+                                learning_rate, step, clip, stream_);
   }
 
  private:

@@ -95,6 +95,7 @@ void gpt2<Real>::allocate() {
   plan.add(at_.workspace, "workspace", static_cast<std::int64_t>(workspace_bytes_));
   memory_ = plan.allocate(machine_);
   plan_ = plan.items();
+  if (machine_.own_bytes() > 0) plan_.push_back({"products' workspace", machine_.own_bytes()});
   losses_.resize(static_cast<std::size_t>(rows));
 }
 
@@ -189,8 +190,8 @@ void gpt2<Real>::forward(const step_shapes& shapes) {
     machine_.attention_forward(x.attention_out, x.attention_lse, x.qkv_out, shapes.attention);
     through_linear(at_.branch, x.attention_out, x.attproj, shapes.attproj);
     add_and_normalise(x.norm2, x.norm1.residual, at_.branch);
-    through_linear(x.fc_out, x.norm2.out, x.fc, shapes.fc);
-    machine_.gelu_forward(x.gelu_out, x.fc_out, shapes.fc.rows * shapes.fc.out_channels);
+    machine_.matmul_gelu_forward(x.gelu_out, x.fc_out, x.norm2.out, x.fc.weight, x.fc.bias,
+                                 shapes.fc);
     through_linear(at_.branch, x.gelu_out, x.fcproj, shapes.fcproj);
     add_and_normalise(next, x.norm2.residual, at_.branch);
   }
@@ -217,14 +218,20 @@ void gpt2<Real>::backward(const step_shapes& shapes, accumulation mode) {
     machine_.matmul_backward(dinp, layer.dweight, layer.dbias, dout, inp, layer.weight, shape,
                              mode);
   };
+  // Leaves the gradient of the MLP's first bias, too, which is a sum of what it computes.
+  const auto through_gelu_and_fcproj = [&](const block& x) {
+    machine_.gelu_matmul_backward(at_.wide, x.fc.dbias, x.fcproj.dweight, x.fcproj.dbias,
+                                  at_.dresidual, x.fc_out, x.gelu_out, x.fcproj.weight,
+                                  shapes.fcproj, mode);
+  };
 
   const linear head{parameter_of(parameter::wte), nullptr, gradient_of(parameter::wte), nullptr};
   through_linear(head, at_.branch, at_.logits, final_norm_.out, shapes.head);
   through_norm(final_norm_, nullptr);
   for (auto x = blocks_.rbegin(); x != blocks_.rend(); ++x) {
-    through_linear(x->fcproj, at_.wide, at_.dresidual, x->gelu_out, shapes.fcproj);
-    machine_.gelu_backward(at_.wide, at_.wide, x->fc_out, shapes.fc.rows * shapes.fc.out_channels);
-    through_linear(x->fc, at_.branch, at_.wide, x->norm2.out, shapes.fc);
+    through_gelu_and_fcproj(*x);
+    const linear fc{x->fc.weight, x->fc.bias, x->fc.dweight, nullptr};
+    through_linear(fc, at_.branch, at_.wide, x->norm2.out, shapes.fc);
     through_norm(x->norm2, at_.dresidual);
     through_linear(x->attproj, at_.branch, at_.dresidual, x->attention_out, shapes.attproj);
     machine_.attention_backward(at_.wide, at_.branch, x->qkv_out, x->attention_out,
@@ -296,13 +303,13 @@ update_result gpt2<Real>::update(const update_options& options) {
   machine_.upload(&at_.state->learning_rate, &options.learning_rate, sizeof options.learning_rate);
   machine_.upload(&at_.state->step, &options.step, sizeof options.step);
   machine_.global_norm(&at_.state->clip, at_.gradients, layout_.count(), options.max_norm);
-  for (const parameter_tensor& tensor : layout_) {
-    machine_.adamw_update(
-        at_.parameters + tensor.offset, at_.moments_m + tensor.offset,
-        at_.moments_v + tensor.offset, at_.gradients + tensor.offset, tensor.count,
-        {options.beta1, options.beta2, options.epsilon, tensor.decay ? options.weight_decay : 0.0f},
-        &at_.state->learning_rate, &at_.state->step, &at_.state->clip);
-  }
+  std::vector<llmc::adamw_segment> segments;
+  for (const parameter_tensor& tensor : layout_) segments.push_back({tensor.count, tensor.decay});
+  machine_.adamw_update_segments(
+      at_.parameters, at_.moments_m, at_.moments_v, at_.gradients, segments.data(),
+      static_cast<std::int64_t>(segments.size()),
+      {options.beta1, options.beta2, options.epsilon, options.weight_decay},
+      &at_.state->learning_rate, &at_.state->step, &at_.state->clip);
   llmc::clip_state clip;
   machine_.download(&clip, &at_.state->clip, sizeof clip);
   return {clip.norm, clip.finite != 0};

@@ -80,6 +80,12 @@ class option_group {
     finish(app_.add_option(name, value, description), "X")->check(number_between(least, most));
   }
 
+  template <class Set>
+  CLI::Option* function(const char* name, Set set, const char* type,
+                        const std::string& description) {
+    return finish(app_.add_option_function<std::string>(name, set, description), type);
+  }
+
   template <class Enum>
   void choice(const char* name, Enum& value, const std::string& description) {
     const auto set = [&value, name](const std::string& text) {
@@ -89,8 +95,7 @@ class option_group {
         throw CLI::ValidationError(name, error.what());
       }
     };
-    finish(app_.add_option_function<std::string>(name, set, description),
-           joined_choices<Enum>("|"));
+    function(name, set, joined_choices<Enum>("|").c_str(), description);
   }
 
  private:
@@ -191,6 +196,37 @@ void add_machine_options(CLI::App& app, run_options& o) {
   group.choice("--precision", o.precision,
                "of matrix products and attention on the GPU; tf32x3 is as\n"
                "exact as ieee, which uses it in attention [tf32x3]");
+  group.text("--plans", o.plans, "FILE|off",
+             "which kernel does each matrix product on the GPU: timed at the\n"
+             "start where the file does not say it yet, then kept there. The\n"
+             "same file gives the same bits; off: a fixed rule, never timed\n"
+             "[product_plans.txt in --out]");
+}
+
+void add_benchmark_options(CLI::App& app, run_options& o) {
+  const auto set_steps = [&o](std::string text) {
+    const std::string problem = text.empty() ? "" : integer_between(1, 1 << 20)(text);
+    if (!problem.empty()) throw CLI::ValidationError("--benchmark", problem);
+    o.benchmark = text.empty() ? default_benchmark_steps : std::stoll(text);
+  };
+  option_group group(app, "Benchmark");
+  group
+      .function("--benchmark", set_steps, "[N]",
+                "time N steps after some that are not timed, print the times and\n"
+                "leave; writes no checkpoint. Without --data the tokens are random\n"
+                "ones of GPT-2's vocabulary [50]")
+      ->expected(0, 1);
+  group.text("--benchmark-json", o.benchmark_json, "FILE", "also write all times as JSON");
+}
+
+/// A benchmark belongs to no run.
+void require_benchmark(const run_options& o) {
+  if (o.benchmark && o.resumed) {
+    throw input_error("--benchmark begins anew, so no run may be resumed, got --resume");
+  }
+  if (!o.benchmark && !o.benchmark_json.empty()) {
+    throw input_error("--benchmark-json needs --benchmark, got none");
+  }
 }
 
 /// A checkpoint has its own extents.
@@ -223,6 +259,7 @@ constexpr const char* footer =
     "  gpt2_train --data 'train_*.bin' --val val.bin --init d12 -b 4 -t 1024\n"
     "                                               GPT-2 124M on llm.c's token shards\n"
     "  gpt2_train --resume                          go on where the last run stopped\n"
+    "  gpt2_train --benchmark --init d12            how long a step of GPT-2 124M takes\n"
     "\n"
     "Exit status: 0 done, 1 the run failed, 2 a file or an option is not usable (then\n"
     "nothing was written), 130 interrupted (a checkpoint was written).";
@@ -243,6 +280,7 @@ parsed_options parse_options(int argc, const char* const* argv, const run_option
   add_report_options(app, o);
   add_output_options(app, o);
   add_machine_options(app, o);
+  add_benchmark_options(app, o);
   try {
     app.parse(argc, argv);
   } catch (const CLI::CallForHelp&) {
@@ -256,8 +294,10 @@ parsed_options parse_options(int argc, const char* const* argv, const run_option
   }
   require_one_model(app);
   o.resumed = app.count("--resume") > 0;
-  for (std::string* path : {&o.data, &o.val, &o.checkpoint, &o.out, &o.log, &o.resume}) {
-    make_absolute(*path);
+  require_benchmark(o);
+  for (std::string* path :
+       {&o.data, &o.val, &o.checkpoint, &o.out, &o.log, &o.resume, &o.plans, &o.benchmark_json}) {
+    if (*path != no_plans || path != &o.plans) make_absolute(*path);
   }
   return {o, std::nullopt};
 }

@@ -24,6 +24,12 @@ constexpr const char* to_string(backend_choice choice) {
   return "unknown";
 }
 
+/// The value of --plans for products that are not tuned.
+inline constexpr const char* no_plans = "off";
+/// Steps of a benchmark for which no number is given, and those that run before them.
+inline constexpr std::int64_t default_benchmark_steps = 50;
+inline constexpr std::int64_t benchmark_warm_up = 10;
+
 /// What was asked for. Optional numbers have defaults that depend on the model, the data or the
 /// machine: complete() in setup.hpp fills them.
 struct run_options {
@@ -69,6 +75,10 @@ struct run_options {
 
   backend_choice backend = backend_choice::automatic;
   llmc::precision precision = llmc::precision::tf32x3;
+  std::string plans;  ///< empty: product_plans.txt beside the checkpoints; no_plans: none
+
+  std::optional<std::int64_t> benchmark;  ///< steps that are timed
+  std::string benchmark_json;
 
   /// --resume: where to go on; empty with `resumed` set: the latest default folder.
   bool resumed = false;
@@ -84,7 +94,7 @@ struct parsed_options {
 /// Options that are not given keep the values of `defaults`. A bad option is an input_error.
 parsed_options parse_options(int argc, const char* const* argv, const run_options& defaults);
 
-/// All options but those of --resume as one line of JSON, and back.
+/// All options but those of --resume and --benchmark as one line of JSON, and back.
 std::string to_json(const run_options& options);
 run_options options_from_json(const std::string& text);
 

@@ -54,6 +54,7 @@ void visit_changeable(Options& o, Visit visit) {
   visit("log", o.log);
   visit("backend", o.backend);
   visit("precision", o.precision);
+  visit("plans", o.plans);
 }
 
 template <class Value>
@@ -112,7 +113,10 @@ run_options options_from_json(const std::string& text) {
   run_options options;
   try {
     const json from = json::parse(text);
-    const auto visit = [&](const char* name, auto& value) { read(from.at(name), value); };
+    // Runs of an older gpt2_train lack the newer options.
+    const auto visit = [&](const char* name, auto& value) {
+      if (from.contains(name)) read(from.at(name), value);
+    };
     visit_lasting(options, visit);
     visit_changeable(options, visit);
   } catch (const json::exception& error) {

@@ -95,6 +95,21 @@ class reference_backend final : public backend<Real> {
     reference::matmul_backward(dinp, dweight, dbias, dout, inp, weight, shape, mode);
   }
 
+  void matmul_gelu_forward(Real* out, Real* before_gelu, const Real* inp, const Real* weight,
+                           const Real* bias, llmc::matmul_shape shape) override {
+    reference::matmul_forward(before_gelu, inp, weight, bias, shape);
+    reference::gelu_forward(out, before_gelu, shape.rows * shape.out_channels);
+  }
+  void gelu_matmul_backward(Real* dgelu_inp, Real* dgelu_bias, Real* dweight, Real* dbias,
+                            const Real* dout, const Real* gelu_inp, const Real* inp,
+                            const Real* weight, llmc::matmul_shape shape,
+                            accumulation mode) override {
+    reference::matmul_backward(dgelu_inp, dweight, dbias, dout, inp, weight, shape, mode);
+    reference::gelu_backward(dgelu_inp, dgelu_inp, gelu_inp, shape.rows * shape.channels);
+    reference::matmul_backward<Real>(nullptr, nullptr, dgelu_bias, dgelu_inp, nullptr, nullptr,
+                                     {shape.rows, 1, shape.channels}, mode);
+  }
+
   void attention_forward(Real* out, Real* lse, const Real* qkv,
                          llmc::attention_shape shape) override {
     reference::attention_forward(out, lse, qkv, shape);
@@ -102,13 +117,6 @@ class reference_backend final : public backend<Real> {
   void attention_backward(Real* dqkv, const Real* dout, const Real* qkv, const Real* out,
                           const Real* lse, llmc::attention_shape shape) override {
     reference::attention_backward(dqkv, dout, qkv, out, lse, shape);
-  }
-
-  void gelu_forward(Real* out, const Real* inp, std::int64_t count) override {
-    reference::gelu_forward(out, inp, count);
-  }
-  void gelu_backward(Real* dinp, const Real* dout, const Real* inp, std::int64_t count) override {
-    reference::gelu_backward(dinp, dout, inp, count);
   }
 
   void crossentropy_forward(Real* losses, std::uint64_t* out_of_range, const Real* logits,
@@ -125,10 +133,12 @@ class reference_backend final : public backend<Real> {
                    float max_norm) override {
     reference::global_norm(result, grads, count, max_norm);
   }
-  void adamw_update(Real* params, Real* m, Real* v, const Real* grads, std::int64_t count,
-                    llmc::adamw_parameters constants, const float* learning_rate,
-                    const std::int64_t* step, const llmc::clip_state* clip) override {
-    reference::adamw_update(params, m, v, grads, count, constants, learning_rate, step, clip);
+  void adamw_update_segments(Real* params, Real* m, Real* v, const Real* grads,
+                             const llmc::adamw_segment* segments, std::int64_t segment_count,
+                             llmc::adamw_parameters constants, const float* learning_rate,
+                             const std::int64_t* step, const llmc::clip_state* clip) override {
+    reference::adamw_update_segments(params, m, v, grads, segments, segment_count, constants,
+                                     learning_rate, step, clip);
   }
 };
 

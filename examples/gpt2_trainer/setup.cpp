@@ -11,6 +11,7 @@
 #include "dataset.hpp"
 #include "machine.hpp"
 #include "parameters.hpp"
+#include "product_plans.hpp"
 #include "text.hpp"
 
 namespace gpt2_trainer {
@@ -85,6 +86,17 @@ run_data shard_data(const run_options& options, const std::vector<fs::path>& pat
   return data;
 }
 
+run_data random_data(const run_options& options, std::int64_t vocabulary) {
+  constexpr std::int64_t batches = 64;
+  const std::int64_t tokens = batches * *options.batch * *options.sequence + 1;
+  return {false, "random tokens", make_random_source(tokens, vocabulary, options.seed), nullptr};
+}
+
+/// A benchmark needs no data that means anything.
+bool uses_random_tokens(const run_options& options) {
+  return options.benchmark && options.data.empty();
+}
+
 bool uses_shards(const run_options& options) {
   return !options.data.empty() && are_shards(matching_paths(options.data));
 }
@@ -139,6 +151,10 @@ double default_learning_rate(std::int64_t channels) {
 /// Gives every optional number its value.
 void complete(run_options& o, const gpt2_config& config, const default_run& defaults,
               bool default_batch) {
+  if (o.benchmark) {
+    o.steps = benchmark_warm_up + *o.benchmark;
+    o.val_every = o.sample_every = o.checkpoint_every = 0;
+  }
   set_default(o.sequence, config.max_sequence);
   set_default(o.batch, default_batch ? defaults.batch : large_model_batch);
   set_default(o.total_batch, *o.batch * *o.sequence);
@@ -203,6 +219,13 @@ void require_space(const fs::path& folder, std::int64_t parameters) {
   }
 }
 
+/// That this can be written, if it is named.
+void require_file(const std::string& path, const std::string& option) {
+  if (path.empty()) return;
+  if (fs::is_directory(path)) throw input_error(option + " must be a file, got folder " + path);
+  require_writable(fs::path(path).parent_path(), option);
+}
+
 void require_output(const run_setup& setup) {
   const run_options& o = setup.options;
   if (*o.checkpoint_every > 0) {
@@ -215,10 +238,9 @@ void require_output(const run_setup& setup) {
           setup.out.string());
     }
   }
-  if (!o.log.empty()) {
-    if (fs::is_directory(o.log)) throw input_error("--log must be a file, got folder " + o.log);
-    require_writable(fs::path(o.log).parent_path(), "--log");
-  }
+  require_file(o.log, "--log");
+  require_file(o.benchmark_json, "--benchmark-json");
+  if (o.plans != no_plans) require_file(o.plans, "--plans");
 }
 
 /// Gives the setup its model: the resumed one, a file's, or the extents of a new one.
@@ -270,15 +292,18 @@ run_setup prepare(run_options options, std::optional<checkpoint> resumed) {
   const bool on_gpu = setup.machine_note.empty() && o.backend != backend_choice::cpu;
   const default_run& defaults = on_gpu ? gpu_default : cpu_default;
 
+  const bool random = uses_random_tokens(o);
   const bool shards = uses_shards(o);
-  choose_model(setup, resumed, defaults, !shards);
+  const bool text = !shards && !random;
+  choose_model(setup, resumed, defaults, text);
   complete(o, setup.config, defaults, o.init.empty() && o.checkpoint.empty());
   require_consistent(o, setup.config, setup.state ? setup.state->step : 0);
 
   // Own text is mostly headers, whose comments show best what was learnt.
-  if (!shards && o.prompt.empty()) o.prompt = o.data.empty() ? "/// The " : "\n";
-  setup.data =
-      shards ? shard_data(o, matching_paths(o.data), setup.config.vocabulary) : text_data(o);
+  if (text && o.prompt.empty()) o.prompt = o.data.empty() ? "/// The " : "\n";
+  setup.data = random   ? random_data(o, setup.config.vocabulary)
+               : shards ? shard_data(o, matching_paths(o.data), setup.config.vocabulary)
+                        : text_data(o);
   // Made here only for their checks; the training loop makes its own.
   batch_loader loader(*setup.data.training, *o.batch, *o.sequence, o.order, o.seed);
   if (setup.data.validation) {
@@ -292,6 +317,7 @@ run_setup prepare(run_options options, std::optional<checkpoint> resumed) {
   setup.out = !o.out.empty() ? fs::path(o.out) : unused_default_folder();
   o.out = setup.out.string();
   require_output(setup);
+  if (product_tuner* products = setup.machine->products()) load_plans(*products, o, setup.state);
 
   const bool from_file = !o.checkpoint.empty() && !setup.state;
   if (from_file) setup.parameters = read_model(o.checkpoint).parameters;

@@ -10,6 +10,7 @@
 #include "config.hpp"
 #include "file.hpp"
 #include "file_header.hpp"
+#include "random.hpp"
 
 namespace gpt2_trainer {
 namespace {
@@ -34,6 +35,24 @@ class text_source : public token_source {
  private:
   std::string text_;
   std::string name_;
+};
+
+class random_source : public token_source {
+ public:
+  random_source(std::int64_t tokens, std::int64_t vocabulary, std::uint64_t seed)
+      : token_source({tokens}), vocabulary_(static_cast<std::uint64_t>(vocabulary)), seed_(seed) {}
+
+  std::string name(std::size_t) const override { return "random tokens"; }
+
+  void read(std::int32_t* to, std::size_t, std::int64_t offset, std::int64_t count) const override {
+    for (std::int64_t i = 0; i < count; ++i) {
+      to[i] = static_cast<std::int32_t>(random_sequence(seed_, offset + i).below(vocabulary_));
+    }
+  }
+
+ private:
+  std::uint64_t vocabulary_;
+  std::uint64_t seed_;
 };
 
 using shard_token = std::uint16_t;
@@ -139,6 +158,11 @@ std::string token_source::fingerprint() const {
 
 std::unique_ptr<token_source> make_text_source(std::string text, std::string name) {
   return std::make_unique<text_source>(std::move(text), std::move(name));
+}
+
+std::unique_ptr<token_source> make_random_source(std::int64_t tokens, std::int64_t vocabulary,
+                                                 std::uint64_t seed) {
+  return std::make_unique<random_source>(tokens, vocabulary, seed);
 }
 
 std::unique_ptr<token_source> make_shard_source(const std::vector<fs::path>& paths,

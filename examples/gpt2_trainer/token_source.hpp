@@ -39,6 +39,10 @@ class token_source {
 /// Bytes as tokens; the name is for messages.
 std::unique_ptr<token_source> make_text_source(std::string text, std::string name);
 
+/// Random tokens, a function of the seed; for measurements, as they teach nothing.
+std::unique_ptr<token_source> make_random_source(std::int64_t tokens, std::int64_t vocabulary,
+                                                 std::uint64_t seed);
+
 /// llm.c's token shards, in the order given. Headers and sizes are checked at once. Tokens are,
 /// too, where all shards together hold less than 128 million, which takes a fraction of a second;
 /// those of larger sets are checked when they are read.

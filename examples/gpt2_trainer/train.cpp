@@ -10,8 +10,10 @@
 #include <string>
 #include <utility>
 
+#include "benchmark.hpp"
 #include "dataset.hpp"
 #include "gpt2.hpp"
+#include "product_plans.hpp"
 #include "report.hpp"
 #include "sampling.hpp"
 #include "schedule.hpp"
@@ -38,6 +40,10 @@ std::string describe(const gpt2_config& c) {
   return std::to_string(c.layers) + " layers, " + std::to_string(c.heads) + " heads, " +
          std::to_string(c.channels) + " channels, context " + std::to_string(c.max_sequence) +
          ", vocabulary " + std::to_string(c.vocabulary);
+}
+
+double matrix_weights(const gpt2_config& c) {
+  return static_cast<double>(c.layers * 12 * c.channels * c.channels + c.vocabulary * c.channels);
 }
 
 /// One run: what `train` sets up once, and the steps of its loop.
@@ -67,6 +73,7 @@ class run {
   run_end loop(const volatile std::sig_atomic_t& interrupted) {
     introduce();
     if (*options_.checkpoint_every > 0) std::filesystem::create_directories(setup_.out);
+    tune();
     report_.begin_steps();
     while (done_ < steps_ && interrupted == 0) {
       train_step();
@@ -81,7 +88,55 @@ class run {
     return run_end::interrupted;
   }
 
+  run_end benchmark(const volatile std::sig_atomic_t& interrupted) {
+    introduce();
+    tune();
+    std::vector<double> seconds;
+    while (done_ < steps_ && interrupted == 0) {
+      const double time = step().seconds;
+      if (done_ > benchmark_warm_up) seconds.push_back(time);
+    }
+    if (done_ < steps_) return run_end::interrupted;
+    const std::int64_t tokens = *options_.total_batch;
+    const benchmark_result result{setup_.machine->description(),
+                                  setup_.config,
+                                  batch_,
+                                  sequence_,
+                                  tokens,
+                                  model_operations(setup_.config, tokens, sequence_),
+                                  setup_.machine->peak(),
+                                  model_.memory_plan(),
+                                  seconds};
+    report_.settings(benchmark_table(result));
+    if (!options_.benchmark_json.empty()) write_benchmark(options_.benchmark_json, result);
+    return run_end::done;
+  }
+
  private:
+  struct step_outcome {
+    double loss;
+    update_result update;
+    double learning_rate;
+    double seconds;
+  };
+
+  /// Runs what a step runs on a batch that training does not miss, and without an update. The
+  /// gradients that this leaves are overwritten by the first step.
+  void tune() {
+    product_tuner* const products = setup_.machine->products();
+    if (products == nullptr || options_.plans == no_plans) return;
+    batch_loader ahead = loader_;
+    ahead.next(tokens_.data(), targets_.data());
+    const int kinds = std::min(micro_batches_, 2);  // one that overwrites, one that adds
+    const std::string done = tune_products(*products, options_, [&] {
+      for (int micro_batch = 0; micro_batch < kinds; ++micro_batch) {
+        model_.forward_backward(tokens_.data(), targets_.data(), batch_, sequence_, micro_batch,
+                                micro_batches_);
+      }
+    });
+    if (!done.empty()) report_.note(done + "\n");
+  }
+
   void introduce() {
     if (!setup_.machine_note.empty()) {
       report_.note("No GPU: training on the CPU reference (" + setup_.machine_note + ").");
@@ -140,7 +195,7 @@ class run {
     return loss / micro_batches_;
   }
 
-  void train_step() {
+  step_outcome step() {
     using clock = std::chrono::steady_clock;
     const clock::time_point start = clock::now();
     const double loss = mean_loss_and_gradients();
@@ -154,8 +209,13 @@ class run {
                          static_cast<float>(rate), static_cast<float>(options_.clip), done_ + 1});
     }
     ++done_;
-    report_step(loss, update, rate, std::chrono::duration<double>(clock::now() - start).count());
-    skips_in_a_row_ = update.finite ? 0 : skips_in_a_row_ + 1;
+    return {loss, update, rate, std::chrono::duration<double>(clock::now() - start).count()};
+  }
+
+  void train_step() {
+    const step_outcome outcome = step();
+    report_step(outcome);
+    skips_in_a_row_ = outcome.update.finite ? 0 : skips_in_a_row_ + 1;
     if (skips_in_a_row_ == most_skips_in_a_row) {
       throw std::runtime_error("loss or gradient norm was not finite in " +
                                std::to_string(most_skips_in_a_row) +
@@ -163,15 +223,16 @@ class run {
     }
   }
 
-  void report_step(double loss, const update_result& update, double rate, double seconds) {
+  void report_step(const step_outcome& outcome) {
+    const double seconds = outcome.seconds;
     // The first step also pays for what is made once, so later ones replace it.
     mean_seconds_ = timed_steps_++ < 2 ? seconds : 0.9 * mean_seconds_ + 0.1 * seconds;
     const std::int64_t tokens = *options_.total_batch;
     const double ideal =
         ideal_seconds(setup_.config, tokens, sequence_, micro_batches_, setup_.machine->peak());
-    report_.step({done_, loss, update.gradient_norm, rate, seconds,
+    report_.step({done_, outcome.loss, outcome.update.gradient_norm, outcome.learning_rate, seconds,
                   static_cast<double>(tokens) / seconds, ideal > 0 ? ideal / seconds : -1,
-                  mean_seconds_ * static_cast<double>(steps_ - done_), !update.finite});
+                  mean_seconds_ * static_cast<double>(steps_ - done_), !outcome.update.finite});
   }
 
   void validate_model() {
@@ -222,12 +283,18 @@ class run {
     report_.sample(done_, options_.prompt, shown(continued));
   }
 
+  std::string plans() const {
+    const product_tuner* const products = setup_.machine->products();
+    return products == nullptr || options_.plans == no_plans ? "" : products->plans();
+  }
+
   void save() {
     training_state state;
     state.step = done_;
     state.loader = loader_.state();
     state.data = setup_.data.training->fingerprint();
     state.options = to_json(options_);
+    state.plans = plans();
     state.moments = model_.moments();
     const model_file model{setup_.config, model_.parameters()};
     state.model = model_checksum(model.parameters);
@@ -255,25 +322,28 @@ class run {
 
 }  // namespace
 
+double model_operations(const gpt2_config& c, std::int64_t tokens, std::int64_t sequence) {
+  // Each weight of a matrix takes part in a product of 2 operations a token forward and twice that
+  // backward. A token attends to T / 2 others on average, with two products per layer.
+  const auto attention = static_cast<double>(c.layers * c.channels * sequence);
+  return 6 * (matrix_weights(c) + attention) * static_cast<double>(tokens);
+}
+
 double ideal_seconds(const gpt2_config& c, std::int64_t tokens, std::int64_t sequence,
                      std::int64_t micro_batches, const peak_rates& peak) {
   if (peak.flops_per_second <= 0 || peak.bytes_per_second <= 0) return 0;
-  const auto layers = static_cast<double>(c.layers);
-  const auto channels = static_cast<double>(c.channels);
-  // Each weight of a matrix takes part in a product of 2 operations a token forward and twice that
-  // backward. A token attends to T / 2 others on average, with two products per layer.
-  const double weights =
-      layers * 12 * channels * channels + static_cast<double>(c.vocabulary) * channels;
-  const double attention = layers * channels * static_cast<double>(sequence);
-  const double operations = 6 * (weights + attention) * static_cast<double>(tokens);
+  const double operations = model_operations(c, tokens, sequence);
   // AdamW reads parameters, gradients and both moments and writes all but the gradients; every
   // micro-batch reads the parameters twice and writes their gradients.
-  const double bytes = sizeof(float) * weights * (7 + 3 * static_cast<double>(micro_batches));
+  const double bytes =
+      sizeof(float) * matrix_weights(c) * (7 + 3 * static_cast<double>(micro_batches));
   return std::max(operations / peak.flops_per_second, bytes / peak.bytes_per_second);
 }
 
 run_end train(run_setup setup, const volatile std::sig_atomic_t& interrupted) {
-  return run(std::move(setup)).loop(interrupted);
+  const bool timed = setup.options.benchmark.has_value();
+  run started(std::move(setup));
+  return timed ? started.benchmark(interrupted) : started.loop(interrupted);
 }
 
 }  // namespace gpt2_trainer

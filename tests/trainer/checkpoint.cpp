@@ -27,6 +27,7 @@ training_state small_state(const model_file& model) {
   state.data = "0123456789abcdef";
   state.model = model_checksum(model.parameters);
   state.options = R"({"seed":42})";
+  state.plans = "header\n1 2 3 kernel a\nplans: 1\n";
   const auto count = static_cast<std::int64_t>(model.parameters.size());
   state.moments = {random_normal(count, 8), random_normal(count, 9)};
   return state;
@@ -132,6 +133,7 @@ TEST_CASE("checkpoint: a state is read back as it was written", "[checkpoint]") 
   CHECK(read.state.loader.window == 7);
   CHECK(read.state.data == state.data);
   CHECK(read.state.options == state.options);
+  CHECK(read.state.plans == state.plans);
   CHECK(read.state.moments.m == state.moments.m);
   CHECK(read.state.moments.v == state.moments.v);
 }

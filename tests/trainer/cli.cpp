@@ -81,6 +81,9 @@ TEST_CASE("cli: help and version", "[cli]") {
                              "--seed",
                              "--backend",
                              "--precision",
+                             "--plans",
+                             "--benchmark ",
+                             "--benchmark-json",
                              "--log"}) {
     contains(help.output, option);
   }
@@ -118,6 +121,10 @@ TEST_CASE("cli: bad options are refused with what was seen and what is wanted", 
       {{"--lr", "1e-4", "--min-lr", "1e-3"}, "--min-lr must be at most --lr = "},
       {{"--vocabulary", "300"},
        "--vocabulary must be 256 for text, whose tokens are bytes, got 300"},
+      {{"--benchmark", "0"}, "--benchmark: must be an integer between 1 and 1048576, got '0'"},
+      {{"--benchmark", "--resume"}, "--benchmark begins anew, so no run may be resumed"},
+      {{"--benchmark-json", "x"}, "--benchmark-json needs --benchmark, got none"},
+      {{"--plans", "/"}, "--plans must be a file, got folder /"},
       {{"--checkpoint", "x", "--layers", "2"}, "no other may be given, got --layers"},
       {{"--frobnicate"}, "not expected: --frobnicate (--help lists the options)"},
       {{"extra"}, "not expected: extra (--help lists the options)"},
@@ -214,6 +221,41 @@ TEST_CASE("cli: a run says what it did, in lines and in JSON", "[cli]") {
   // The next run does not touch the first one's checkpoints.
   REQUIRE(run_train(folder.path(), tiny_run({"--steps", "1"})).status == 0);
   CHECK(fs::exists(folder / "llmc-run-2/model_00000001.bin"));
+}
+
+TEST_CASE("cli: a benchmark times steps, writes JSON and nothing else", "[cli]") {
+  const temporary_folder folder;
+  const program_result result =
+      run_train(folder.path(), tiny_run({"--vocabulary", "60", "--total-batch", "32", "--benchmark",
+                                         "5", "--benchmark-json", "times.json"}));
+  INFO(result.errors);
+  REQUIRE(result.status == 0);
+  CHECK(result.errors.empty());
+  contains(result.output, "median ");
+  contains(result.output, "random tokens");
+  CHECK(names_in(folder.path()) == std::vector<std::string>{(folder / "times.json").string()});
+  nlohmann::json times;
+  std::ifstream(folder / "times.json") >> times;
+  CHECK(times.at("steps") == 5);
+  CHECK(times.at("tokens") == 32);
+  CHECK(times.at("model").at("vocabulary") == 60);
+  CHECK(times.at("milliseconds").at("all").size() == 5);
+  CHECK(times.at("milliseconds").at("minimum") <= times.at("milliseconds").at("median"));
+  CHECK(times.at("tokens_per_second") > 0);
+  CHECK(times.at("model_flops_utilisation").is_null());  // nothing is known of a CPU's peak
+  CHECK(times.at("total_memory_bytes") > 0);
+}
+
+TEST_CASE("cli: a benchmark takes text and a number of its own, too", "[cli]") {
+  const temporary_folder folder;
+  write_text(folder / "text", std::string(500, 'x'));
+  const program_result result =
+      run_train(folder.path(), tiny_run({"--data", "text", "--steps", "3", "--benchmark"}));
+  INFO(result.errors);
+  CHECK(result.status == 0);
+  contains(result.output, "50 of 16 tokens");
+  contains(result.output, "vocabulary 256");
+  CHECK(names_in(folder.path()).size() == 1);
 }
 
 TEST_CASE("cli: never is never", "[cli]") {

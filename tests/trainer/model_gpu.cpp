@@ -151,3 +151,37 @@ TEST_CASE("model on the GPU: tokens out of range are counted in the error", "[mo
                     "2 tokens or targets of this batch are not between 0 and 60");
   CHECK_NOTHROW(forward_backward(model, batch(1, 4, awkward.vocabulary, 18)));
 }
+
+TEST_CASE("model on the GPU: the same product plans give the same bits", "[model]") {
+  const auto arithmetic = GENERATE(precision::tf32, precision::tf32x3);
+  LLMC_REQUIRE_BACKEND(tuned, arithmetic);
+  const batch x(3, 37, wide.vocabulary, 19);
+  const auto train = [&](gpt2<float>& model) {
+    std::vector<double> losses;
+    for (std::int64_t step = 1; step <= 3; ++step) {
+      losses.push_back(forward_backward(model, x));
+      model.update(options_at(step));
+    }
+    return losses;
+  };
+  gpt2<float> first(wide, *tuned, 3, 37);
+  const std::vector<float> parameters = gpt2_trainer::initialise(first.layout(), 42);
+  first.set_parameters(parameters);
+  const std::string untuned = tuned->products()->plans();
+  tuned->products()->tune([&] { forward_backward(first, x); });
+  const std::string plans = tuned->products()->plans();
+  CHECK(plans != untuned);
+  CHECK(first.parameters() == parameters);
+  const std::vector<double> losses = train(first);
+
+  // Another process, that is, and one that tunes what is tuned already.
+  const bool tune_again = GENERATE(false, true);
+  const auto loaded = gpt2_trainer::make_cuda_backend(arithmetic, reason);
+  loaded->products()->load_plans(plans, "plans");
+  gpt2<float> second(wide, *loaded, 3, 37);
+  second.set_parameters(parameters);
+  if (tune_again) loaded->products()->tune([&] { forward_backward(second, x); });
+  CHECK(loaded->products()->plans() == plans);
+  CHECK(train(second) == losses);
+  CHECK(second.parameters() == first.parameters());
+}

@@ -3,6 +3,7 @@
 #include <cmath>
 
 #include "../support/catch.hpp"
+#include "benchmark.hpp"
 #include "train.hpp"
 
 using namespace gpt2_trainer;
@@ -31,4 +32,38 @@ TEST_CASE("report: the ideal time is that of operations or of memory, whichever 
   CHECK(std::abs(ideal(1e9, 1) - bytes) < 1e-9 * bytes);
   CHECK(ideal(0, 1) == 0);
   CHECK(ideal(1, 0) == 0);
+}
+
+TEST_CASE("report: quartiles of times, in any order", "[report]") {
+  const auto check = [](const quartiles& q, std::vector<double> wanted) {
+    CHECK(std::vector<double>{q.minimum, q.lower, q.median, q.upper, q.maximum} == wanted);
+  };
+  check(quartiles_of({7}), {7, 7, 7, 7, 7});
+  check(quartiles_of({5, 1, 4, 2, 3}), {1, 2, 3, 4, 5});
+  check(quartiles_of({4, 1}), {1, 1.75, 2.5, 3.25, 4});
+}
+
+TEST_CASE("report: a benchmark's table has rates and, where it is known, the peak's share",
+          "[report]") {
+  benchmark_result result{"machine",
+                          {8, 10, 128, 2, 1, 4},
+                          2,
+                          8,
+                          32,
+                          4e12,
+                          {1e13, 1},
+                          {{"a", 1u << 30}, {"b", 1u << 29}},
+                          {0.5, 0.25, 1}};
+  const auto row = [&](const std::string& name) {
+    for (const auto& [title, value] : benchmark_table(result)) {
+      if (title == name) return value;
+    }
+    return std::string("none");
+  };
+  CHECK(row("median") == "500.000 ms");
+  CHECK(row("tokens/s") == "64");
+  CHECK(row("model TFLOP/s") == "8, 80.0% of the peak of 10");
+  CHECK(row("memory") == "1.500 GiB");
+  result.peak = {};
+  CHECK(row("model TFLOP/s") == "8");
 }

@@ -1,0 +1,30 @@
+/// @file
+/// Which kernel does each matrix product of a run: read from where it is known, timed where it is
+/// not, and kept, so that a later run has the same bits.
+#pragma once
+
+#include <filesystem>
+#include <functional>
+#include <optional>
+#include <string>
+
+#include "backend.hpp"
+#include "checkpoint.hpp"
+#include "options.hpp"
+
+namespace gpt2_trainer {
+
+/// --plans, or product_plans.txt beside the checkpoints; empty where there are none of either.
+std::filesystem::path plan_file(const run_options& options);
+
+/// Loads the plans of the run that is resumed, or those in the file if it exists. An input_error if
+/// they are not for this machine.
+void load_plans(product_tuner& products, const run_options& options,
+                const std::optional<training_state>& resumed);
+
+/// Times the products that `step` runs and that have no plan, and writes all plans to the file if
+/// there are new ones. Returns what was done, in a sentence; empty if it was nothing.
+std::string tune_products(product_tuner& products, const run_options& options,
+                          const std::function<void()>& step);
+
+}  // namespace gpt2_trainer
