@@ -29,8 +29,7 @@ enum class crossentropy_forward_variant {
   /// The best for this device and shape.
   automatic,
   /// A block owns a row and reads it once, maximum and sum together, by four packs at a time. Wins
-  /// for vocabularies of a
-  /// thousand and more; small ones leave most of its threads idle.
+  /// for vocabularies of a thousand and more; small ones leave most of its threads idle.
   block_per_row
 };
 

@@ -8,14 +8,12 @@
 
 #include <array>
 #include <cstdint>
-#include <limits>
 
 #include <llmc/detail/checks.hpp>
 #include <llmc/detail/launch.cuh>
 #include <llmc/detail/matmul/layer.cuh>
 #include <llmc/detail/namespace.hpp>
 #include <llmc/device/column_sum.cuh>
-#include <llmc/device/pack.cuh>
 #include <llmc/matmul_context.hpp>
 #include <llmc/types.hpp>
 
@@ -48,8 +46,8 @@ constexpr const char* to_string(matmul_forward_variant variant) {
   return "unknown";
 }
 
-/// Threads a block of the kernel that serves a layer without input channels; products themselves
-/// are cut up by cuBLASLt.
+/// Threads a block of the kernel that serves a layer without input channels; products are cut up by
+/// who computes them.
 template <matmul_forward_variant Variant>
 inline constexpr int matmul_forward_block_size = 256;
 

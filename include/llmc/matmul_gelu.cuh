@@ -14,7 +14,6 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <string>
 
 #include <llmc/detail/checks.hpp>
 #include <llmc/detail/launch.cuh>
@@ -114,10 +113,11 @@ inline std::size_t gelu_matmul_backward_workspace_bytes(matmul_shape shape) {
 /// @param[in,out] context    of the current device; its workspace is used until the stream gets
 ///                           there
 ///
-/// No output may alias another array. Sums over no rows are 0. Any alignment. Deterministic. Throws
-/// invalid_argument for rows < 0, C < 1, OC < 1, a null array that is needed or a context of
-/// another device; unsupported for ieee by `tensor_core`; cublas_error or cuda_error if a launch
-/// fails.
+/// No output may alias another array. Sums over no rows are 0. Any alignment. Deterministic. Where
+/// dgelu_bias is wanted and the arrays have more than 2^31 elements, neither C nor OC may be above
+/// 2^23. Throws invalid_argument for rows < 0, C < 1, OC < 1, a null array that is needed or a
+/// context of another device; unsupported for ieee by `tensor_core`; cublas_error or cuda_error if
+/// a launch fails.
 template <matmul_backward_variant Variant = matmul_backward_variant::automatic,
           int BlockSize = matmul_backward_block_size<Variant>>
 void gelu_matmul_backward(float* dgelu_inp, float* dgelu_bias, float* dweight, float* dbias,

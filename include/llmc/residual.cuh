@@ -24,8 +24,7 @@ enum class residual_forward_variant {
   /// The best for this device and shape.
   automatic,
   /// A thread adds 4 numbers, or 1 where the alignment does not allow 4. Memory bound, and nearly
-  /// as
-  /// fast as can be.
+  /// as fast as can be.
   pack_per_thread,
   /// A thread does that twice, and reads all of it before it adds: fewer threads keep the memory
   /// busy. Wins from a few million numbers on, and loses little below.

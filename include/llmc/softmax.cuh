@@ -28,8 +28,7 @@ enum class softmax_forward_variant {
   /// A block owns a row and passes over it twice: maximum and sum together (the sum is rescaled
   /// when the maximum grows), then the result, which finds most of the row in the cache. Wins for
   /// rows of a thousand channels and more that row_on_chip cannot take; short rows leave most of
-  /// its
-  /// threads idle.
+  /// its threads idle.
   block_per_row,
   /// A block reads its row once, into registers and shared memory, and passes over it there; memory
   /// sees each number once. Wins for rows of 8192 channels and more, among them GPT-2's vocabulary.

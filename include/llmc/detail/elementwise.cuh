@@ -18,8 +18,7 @@ namespace detail {
 ///  - `inputs`: how many numbers it reads for an element;
 ///  - `load(pack<Width> (&x)[inputs], first)`: reads those of the pack that begins at `first`;
 ///  - `begin(state&)`: finds out what is the same for all of them, after the loads; false if
-///  nothing
-///    is to be written;
+///    nothing is to be written;
 ///  - `store(x, first, state)`: computes and writes.
 struct elementwise_operation {
   struct state {};

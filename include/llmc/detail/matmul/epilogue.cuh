@@ -38,9 +38,9 @@ inline product_output output_of(const products::product& p) {
           e.column_sums};
 }
 
-/// How many chunks of a sum to add up before long_sums takes them: n numbers added one by one lose
-/// sqrt(n / 3) roundings, and so do the n / m sums of m of them; this m makes the two losses
-/// together least. Short sums are left alone.
+/// How many of n chunks to add up before long_sums takes them. Sums of m chunks and then the sum of
+/// these n / m lose about m / sqrt(3 n) and sqrt(n / (3 m)) roundings of the whole, which together
+/// are least for m = (n^2 / 2)^(1/3). Short sums are left alone.
 inline int chunks_per_sum(std::int64_t chunks) {
   constexpr std::int64_t short_sum = 32;
   constexpr double fewest = 16;
@@ -83,11 +83,11 @@ class long_sums {
 /// unrolled code that jumps over what it does not need runs out of the instruction cache.
 enum class epilogue_kind { plain, gelu, gelu_gradient, residual };
 
-/// Calls `body` with the kind as an epilogue_kind_constant.
 template <epilogue_kind Kind>
 struct epilogue_kind_constant {
   static constexpr epilogue_kind value = Kind;
 };
+/// Calls `body` with the kind as an epilogue_kind_constant.
 template <class Body>
 __device__ __forceinline__ void with_epilogue_kind(const product_output& to, Body body) {
   if (to.before_gelu != nullptr) {

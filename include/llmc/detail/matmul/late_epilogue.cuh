@@ -11,7 +11,6 @@
 #include <llmc/detail/matmul/product.hpp>
 #include <llmc/detail/namespace.hpp>
 #include <llmc/device/column_sum.cuh>
-#include <llmc/device/gelu.cuh>
 #include <llmc/device/pack.cuh>
 
 LLMC_NAMESPACE_BEGIN

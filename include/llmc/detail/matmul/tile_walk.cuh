@@ -129,7 +129,6 @@ class tile_walk {
 template <int Groups, int Threads, int Count>
 class partial_sums {
  public:
-  static constexpr std::size_t floats_per_block = std::size_t{Groups} * Threads * Count;
   static_assert(Count % 4 == 0, "sums are exchanged 16 bytes at a time");
 
   /// `barrier`: a named barrier that this group alone uses.

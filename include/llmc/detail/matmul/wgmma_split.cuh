@@ -19,7 +19,9 @@
 ///
 /// tf32x3 sums a chunk of 32 terms in fresh registers, the small products first, and adds the
 /// result to the running sums by ordinary FP32 additions: the tensor core truncates when it adds,
-/// and in one long sum that alone would cost more digits than FP32 has to lose.
+/// and in one long sum that alone would cost more digits than FP32 has to lose. What truncation
+/// takes from a chunk on average is given back on the way (device::truncation_factor), and long
+/// sums are sums of sums (long_sums).
 #pragma once
 
 #include <llmc/detail/cuda_only.hpp>
@@ -124,8 +126,7 @@ class split_memory {
 };
 
 /// Which k of a chunk the instruction's step s takes as its k = t + 4 * half. It is chosen for how
-/// inp1 is read: with k innermost a lane loads 4 consecutive k, else 2 rows at each of 2t and 2t
-/// + 1.
+/// inp1 is read: with k innermost a lane loads 4 consecutive k, else 2 rows of k = 2t and 2t + 1.
 template <class Tiles>
 __device__ __forceinline__ constexpr int k_order(int s, int half, int t) {
   return Tiles::inner_first_1 ? 16 * (s / 2) + 4 * t + 2 * (s % 2) + half : 8 * s + 2 * t + half;
@@ -133,7 +134,7 @@ __device__ __forceinline__ constexpr int k_order(int s, int half, int t) {
 
 // ---- the splitter ----
 
-/// Writes a value's parts to the high and the low tile.
+/// Numbers as the tensor core takes them.
 template <class Tiles, int Count>
 __device__ __forceinline__ device::tf32_fragment<Count> split(const float (&x)[Count]) {
   device::tf32_fragment<Count> parts;
@@ -146,14 +147,15 @@ __device__ __forceinline__ float element(const float4& x, int i) {
   return i == 0 ? x.x : i == 1 ? x.y : i == 2 ? x.z : x.w;
 }
 
-/// Rewrites a warp's box of inp2, 32 columns x 32 k, as rows of the wgmma tile. Row 8j + u of the
-/// tile is column column_order(u) + j of the box, so that a consumer's thread, which holds rows 2t
-/// and 2t + 1 of each 8, ends up with 4 consecutive columns, and 4 threads with 16.
+/// The order of a box's columns in the wgmma tile: row 8j + u of the tile is column
+/// column_order(u) + j of the box. So a consumer's thread, which has rows 2t and 2t + 1 of each 8,
+/// ends up with 4 consecutive columns, and 4 threads with 16.
 __device__ __forceinline__ constexpr int column_order(int u) {
   return 4 * (u / 2) + 16 * (u % 2);
 }
 
-/// The box has k innermost: lane (rs, c) reads chunk c of 8 columns.
+/// Rewrites a warp's box of inp2, 32 columns x 32 k, as rows of the wgmma tile. The box has k
+/// innermost: lane (rs, c) reads chunk c of 8 columns.
 template <class Tiles>
 __device__ __forceinline__ void split_inner_first(std::uint32_t tile, std::uint32_t raw, int lane) {
   const int c = lane % 8;
