@@ -118,6 +118,26 @@ void check_backward(const gelu_case& c, precision arithmetic, accumulation mode,
               sum_tolerance(c.shape.rows, 4.0));
 }
 
+/// More than `buffer` can fill from the host in reasonable time.
+class big_array {
+ public:
+  explicit big_array(std::size_t bytes) { check_cuda(cudaMalloc(&memory_, bytes)); }
+  ~big_array() { cudaFree(memory_); }
+  big_array(const big_array&) = delete;
+  big_array& operator=(const big_array&) = delete;
+
+  float* get() const { return memory_; }
+  std::vector<float> row(std::int64_t index, std::int64_t length) const {
+    std::vector<float> values(static_cast<std::size_t>(length));
+    check_cuda(cudaMemcpy(values.data(), memory_ + index * length, values.size() * sizeof(float),
+                          cudaMemcpyDeviceToHost));
+    return values;
+  }
+
+ private:
+  float* memory_ = nullptr;
+};
+
 const std::vector<matmul_shape>& shapes() {
   static const std::vector<matmul_shape> list{{1, 1, 1},      {3, 33, 5},    {127, 4, 129},
                                               {129, 129, 33}, {256, 96, 64}, {300, 132, 320}};
@@ -191,13 +211,29 @@ TEST_CASE("gelu_matmul_backward leaves out what is null", "[matmul_gelu]") {
   check_close("dweight", dweight.values(), c.dweight, product_tolerance(5, precision::tf32x3));
 }
 
+TEST_CASE("matmul_residual_forward without input channels adds the bias", "[matmul_gelu]") {
+  LLMC_REQUIRE_GPU();
+  matmul_context context;
+  const buffer<float> residual(std::vector<float>{1, 2, 3, 4, 5, 6}),
+      bias(std::vector<float>{8, 16});
+  output out(6), without_bias(6);
+  run({&out, &without_bias}, [&](cudaStream_t s) {
+    llmc::matmul_residual_forward(out, residual, nullptr, nullptr, bias, {3, 0, 2},
+                                  precision::tf32x3, context, s);
+    llmc::matmul_residual_forward(without_bias, residual, nullptr, nullptr, nullptr, {3, 0, 2},
+                                  precision::tf32x3, context, s);
+  });
+  check_close("out", out.values(), std::vector<double>{9, 18, 11, 20, 13, 22}, {0, 0});
+  check_close("without bias", without_bias.values(), std::vector<double>{1, 2, 3, 4, 5, 6}, {0, 0});
+}
+
 TEST_CASE("matmul_gelu refuses what it cannot do", "[matmul_gelu]") {
   CHECK_THROWS_WITH(llmc::gelu_matmul_backward_workspace_bytes({1, 2, 0}),
                     "llmc::gelu_matmul_backward_workspace_bytes: out_channels must be at least 1, "
                     "got 0");
 }
 
-TEST_CASE("tensor_core has no ieee, and a GELU wants channels", "[matmul_gelu]") {
+TEST_CASE("tensor_core has no ieee, a GELU wants channels, and sums whole rows", "[matmul_gelu]") {
   LLMC_REQUIRE_GPU();
   matmul_context context;
   const buffer<float> some(64);
@@ -209,4 +245,63 @@ TEST_CASE("tensor_core has no ieee, and a GELU wants channels", "[matmul_gelu]")
   CHECK_THROWS_WITH(llmc::matmul_gelu_forward(some, some, nullptr, nullptr, some, {2, 0, 2},
                                               precision::ieee, context, s),
                     "llmc::matmul_gelu_forward: channels must be at least 1, got 0");
+  constexpr std::int64_t wide = (std::int64_t{1} << 24) + 4;  // 127 rows have 2^31 elements
+  CHECK_THROWS_WITH(llmc::gelu_matmul_backward(some, some, nullptr, nullptr, some.get(), some, some,
+                                               nullptr, some, {128, wide, 4}, precision::tf32,
+                                               accumulation::overwrite, context, s),
+                    "llmc::gelu_matmul_backward: dgelu_bias needs 128 rows of at most 2^31 "
+                    "elements, got channels "
+                    "16777220 and out_channels 4");
+}
+
+TEMPLATE_TEST_CASE_SIG("products of our own take more than 2^31 elements", "[matmul_gelu][large]",
+                       ((precision Arithmetic), Arithmetic), (precision::tf32),
+                       (precision::tf32x3)) {
+  LLMC_REQUIRE_GPU();
+  constexpr std::int64_t rows = 45000, narrow = 4, wide = 50304;
+  constexpr std::size_t bytes = sizeof(float) * rows * wide;
+  std::size_t free_bytes = 0, total_bytes = 0;
+  check_cuda(cudaMemGetInfo(&free_bytes, &total_bytes));
+  if (free_bytes < 2 * bytes + (std::size_t{1} << 30)) LLMC_SKIP("needs 19 GB of GPU memory");
+  const big_array first(bytes), second(bytes);
+  matmul_context context;
+  if (context.compute_capability() < 80) LLMC_SKIP("no TF32 tensor cores");
+
+  // Small whole numbers, and a bias from which on GELU does nothing: all that follows is exact.
+  std::vector<float> values(rows * narrow);
+  for (std::size_t i = 0; i < values.size(); ++i) values[i] = static_cast<float>(i / narrow % 64);
+  const buffer<float> inp(values), weight(std::vector<float>(wide * narrow, 1.0f)),
+      bias(std::vector<float>(wide, 16.0f));
+  const stream s;
+  llmc::matmul_gelu_forward<matmul_forward_variant::tensor_core>(
+      first.get(), second.get(), inp, weight, bias, {rows, narrow, wide}, Arithmetic, context, s);
+  s.synchronize();
+  for (const std::int64_t row : {std::int64_t{0}, rows - 2500, rows - 1}) {
+    const std::vector<double> wanted(wide, static_cast<double>(4 * (row % 64) + 16));
+    check_close("out", first.row(row, wide), wanted, {0, 0});
+    check_close("before_gelu", second.row(row, wide), wanted, {0, 0});
+  }
+
+  const matmul_shape shape{rows, wide, narrow};
+  output dgelu_bias(wide), dweight(narrow * wide), dbias(narrow);
+  const buffer<unsigned char> workspace(
+      static_cast<std::int64_t>(llmc::gelu_matmul_backward_workspace_bytes(shape)));
+  llmc::gelu_matmul_backward<matmul_backward_variant::tensor_core>(
+      first.get(), dgelu_bias, dweight, dbias, workspace.get(), inp, second.get(), second.get(),
+      weight, shape, Arithmetic, accumulation::overwrite, context, s);
+  s.synchronize();
+  double sum = 0, sum_of_products = 0;
+  for (std::int64_t row = 0; row < rows; ++row) {
+    const auto d = static_cast<double>(row % 64);
+    sum += d;
+    sum_of_products += d * (4 * d + 16);
+  }
+  for (const std::int64_t row : {std::int64_t{0}, rows - 2500, rows - 1}) {
+    check_close("dgelu_inp", first.row(row, wide),
+                std::vector<double>(wide, static_cast<double>(4 * (row % 64))), {0, 0});
+  }
+  check_close("dgelu_bias", dgelu_bias.values(), std::vector<double>(wide, 4 * sum), {0, 0});
+  check_close("dbias", dbias.values(), std::vector<double>(narrow, sum), {0, 0});
+  check_close("dweight", dweight.values(), std::vector<double>(narrow * wide, sum_of_products),
+              {0, 1e-5});
 }

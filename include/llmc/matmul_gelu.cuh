@@ -14,6 +14,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <string>
 
 #include <llmc/detail/checks.hpp>
 #include <llmc/detail/launch.cuh>
@@ -76,6 +77,16 @@ inline std::int64_t product_sum_chunks(std::int64_t rows) {
   return ceil_div(rows, products::column_sum_rows);
 }
 
+/// Partial sums are of whole runs of column_sum_rows rows, so no product may end within one.
+inline void require_whole_column_sums(const char* function, matmul_shape shape) {
+  const std::int64_t run = rows_of_a_run(shape);
+  if (shape.rows <= run || run % products::column_sum_rows == 0) return;
+  throw unsupported(
+      std::string(function) + ": dgelu_bias needs " + std::to_string(products::column_sum_rows) +
+      " rows of at most 2^31 elements, got channels " + std::to_string(shape.channels) +
+      " and out_channels " + std::to_string(shape.out_channels));
+}
+
 }  // namespace detail
 
 /// Bytes of scratch that gelu_matmul_backward needs for this shape.
@@ -105,19 +116,17 @@ inline std::size_t gelu_matmul_backward_workspace_bytes(matmul_shape shape) {
 ///                           lost; may be null where both bias gradients are
 /// @param[in]     dout       (rows, OC)
 /// @param[in]     gelu_inp   (rows, C), before_gelu of the forward pass; may be null where
-/// dgelu_inp
-///                           is
+///                           dgelu_inp is
 /// @param[in]     inp        (rows, C), the GELU of it; may be null where dweight is
 /// @param[in]     weight     (OC, C); may be null where dgelu_inp is
 /// @param         arithmetic of the two products
 /// @param[in,out] context    of the current device; its workspace is used until the stream gets
 ///                           there
 ///
-/// No output may alias another array. Sums over no rows are 0. Any alignment. Deterministic. Where
-/// dgelu_bias is wanted and the arrays have more than 2^31 elements, neither C nor OC may be above
-/// 2^23. Throws invalid_argument for rows < 0, C < 1, OC < 1, a null array that is needed or a
-/// context of another device; unsupported for ieee by `tensor_core`; cublas_error or cuda_error if
-/// a launch fails.
+/// No output may alias another array. Sums over no rows are 0. Any alignment. Deterministic. Throws
+/// invalid_argument for rows < 0, C < 1, OC < 1, a null array that is needed or a context of
+/// another device; unsupported for ieee by `tensor_core`, and for dgelu_bias where 128 rows have
+/// more than 2^31 elements; cublas_error or cuda_error if a launch fails.
 template <matmul_backward_variant Variant = matmul_backward_variant::automatic,
           int BlockSize = matmul_backward_block_size<Variant>>
 void gelu_matmul_backward(float* dgelu_inp, float* dgelu_bias, float* dweight, float* dbias,
@@ -132,6 +141,9 @@ void gelu_matmul_backward(float* dgelu_inp, float* dgelu_bias, float* dweight, f
   checks::require_at_least(function, "channels", shape.channels, 1);
   constexpr products::engines engines = detail::matmul_engines(Variant);
   checks::require_engines(function, engines, arithmetic);
+  if (dgelu_inp != nullptr && dgelu_bias != nullptr) {
+    detail::require_whole_column_sums(function, shape);
+  }
   if (shape.rows > 0) {
     checks::require_pointer(function, "dout", dout);
     if (dweight != nullptr) checks::require_pointer(function, "inp", inp);

@@ -42,7 +42,7 @@ def main():
     options = parser.parse_args()
     results = [
         compiles(document, number, block[1], block[2], options)
-        for document in [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+        for document in [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
         for number, block in enumerate(BLOCK.finditer(document.read_text()), 1)
     ]
     if not results:

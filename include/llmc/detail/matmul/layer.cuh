@@ -4,6 +4,7 @@
 
 #include <llmc/detail/cuda_only.hpp>
 
+#include <algorithm>
 #include <cstdint>
 #include <limits>
 #include <string>
@@ -64,18 +65,23 @@ constexpr products::engines matmul_engines(Variant variant) {
                                            : products::engines::any;
 }
 
-/// Calls `body(first_row, rows)` for runs of rows of which no operand holds more than 2^31
-/// elements: some kernels of cuBLASLt index with 32 bits.
+/// The most rows of which no operand holds more than 2^31 elements, rounded down to what keeps
+/// later runs of that many as aligned as the first, and the rows of a partial column sum together.
+inline std::int64_t rows_of_a_run(matmul_shape shape) {
+  constexpr std::int64_t most_elements = std::numeric_limits<std::int32_t>::max();
+  constexpr std::int64_t aligned = 2 * products::column_sum_rows;
+  const std::int64_t most = most_elements / std::max(shape.channels, shape.out_channels);
+  if (most >= aligned) return most / aligned * aligned;
+  if (most >= products::column_sum_rows) return products::column_sum_rows;
+  return std::max(most, std::int64_t{1});
+}
+
+/// Calls `body(first_row, rows)` for runs of rows: some kernels of cuBLASLt index with 32 bits.
 template <class Body>
 void for_each_row_run(matmul_shape shape, Body body) {
-  constexpr std::int64_t most_elements = std::numeric_limits<std::int32_t>::max();
-  constexpr std::int64_t granule = 256;  // keeps the later runs as aligned as the first
-  const std::int64_t widest =
-      shape.channels > shape.out_channels ? shape.channels : shape.out_channels;
-  const std::int64_t most = most_elements / widest;
-  const std::int64_t run = most < granule ? (most < 1 ? 1 : most) : most / granule * granule;
+  const std::int64_t run = rows_of_a_run(shape);
   for (std::int64_t first = 0; first < shape.rows; first += run) {
-    body(first, shape.rows - first < run ? shape.rows - first : run);
+    body(first, std::min(shape.rows - first, run));
   }
 }
 
