@@ -70,15 +70,13 @@ void check_update(const adamw_case& c, adamw_parameters parameters, std::int64_t
 
 }  // namespace
 
-TEMPLATE_TEST_CASE_SIG("adamw_update agrees with the reference", "[adamw]",
-                       ((adamw_update_variant Variant, int BlockSize), Variant, BlockSize),
-                       (adamw_update_variant::automatic, 256),
-                       (adamw_update_variant::pack_per_thread, 32),
-                       (adamw_update_variant::pack_per_thread, 96),
-                       (adamw_update_variant::pack_per_thread, 1024),
-                       (adamw_update_variant::packs_per_thread, 32),
-                       (adamw_update_variant::packs_per_thread, 96),
-                       (adamw_update_variant::packs_per_thread, 1024)) {
+TEMPLATE_TEST_CASE_SIG(
+    "adamw_update agrees with the reference", "[adamw]",
+    ((adamw_update_variant Variant, int BlockSize), Variant, BlockSize),
+    (adamw_update_variant::automatic, 256), (adamw_update_variant::element_per_thread, 96),
+    (adamw_update_variant::pack_per_thread, 32), (adamw_update_variant::pack_per_thread, 96),
+    (adamw_update_variant::pack_per_thread, 1024), (adamw_update_variant::packs_per_thread, 32),
+    (adamw_update_variant::packs_per_thread, 96), (adamw_update_variant::packs_per_thread, 1024)) {
   LLMC_REQUIRE_GPU();
   for (const std::int64_t count : awkward_sizes) {
     const adamw_case c(count);
@@ -178,7 +176,10 @@ TEST_CASE("adamw_update writes nothing where the norm is not finite", "[adamw]")
   CHECK(same(v.values(), c.v));
 }
 
-TEST_CASE("adamw_update_segments gives the bits of a call a segment", "[adamw]") {
+TEMPLATE_TEST_CASE_SIG("adamw_update_segments gives the bits of a call a segment", "[adamw]",
+                       ((adamw_update_variant Variant), Variant), adamw_update_variant::automatic,
+                       adamw_update_variant::element_per_thread,
+                       adamw_update_variant::pack_per_thread) {
   LLMC_REQUIRE_GPU();
   const std::vector<llmc::adamw_segment> segments =
       GENERATE(std::vector<llmc::adamw_segment>{{1000, true}},
@@ -205,16 +206,16 @@ TEST_CASE("adamw_update_segments gives the bits of a call a segment", "[adamw]")
   output params(c.params, misalignment), m(c.m, misalignment), v(c.v, misalignment);
   output expected_params(c.params), expected_m(c.m), expected_v(c.v);
   run({&params, &m, &v, &expected_params, &expected_m, &expected_v}, [&](cudaStream_t s) {
-    llmc::adamw_update_segments(params, m, v, grads, segments.data(),
-                                static_cast<std::int64_t>(segments.size()), usual, learning_rate,
-                                step, clip.get(), s);
+    llmc::adamw_update_segments<Variant>(params, m, v, grads, segments.data(),
+                                         static_cast<std::int64_t>(segments.size()), usual,
+                                         learning_rate, step, clip.get(), s);
     std::int64_t first = 0;
     for (const llmc::adamw_segment& segment : segments) {
       adamw_parameters parameters = usual;
       if (!segment.decays) parameters.weight_decay = 0;
-      llmc::adamw_update(expected_params + first, expected_m + first, expected_v + first,
-                         grads + first, segment.count, parameters, learning_rate, step, clip.get(),
-                         s);
+      llmc::adamw_update<Variant>(expected_params + first, expected_m + first, expected_v + first,
+                                  grads + first, segment.count, parameters, learning_rate, step,
+                                  clip.get(), s);
       first += segment.count;
     }
   });

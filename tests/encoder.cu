@@ -35,6 +35,23 @@ std::int64_t most_frequent(std::vector<std::int32_t> tokens) {
   return longest;
 }
 
+/// Random tokens, about one in five of them out of range.
+std::vector<std::int32_t> random_tokens(encoder_shape s) {
+  std::vector<std::int32_t> tokens =
+      random_integers(s.batch * s.sequence, s.vocabulary + 2 + s.vocabulary / 4, 1);
+  for (std::int32_t& token : tokens) --token;  // so that -1 is among them
+  return tokens;
+}
+
+/// Small whole numbers, whose sums are exact in any order: atomics then give the same bits, too.
+std::vector<float> whole_gradients(encoder_shape s) {
+  std::vector<float> gradients;
+  for (const std::int32_t value : random_integers(s.batch * s.sequence * s.channels, 17, 4)) {
+    gradients.push_back(static_cast<float>(value - 8));
+  }
+  return gradients;
+}
+
 struct encoder_case {
   encoder_shape shape;
   std::int64_t longest_sum;
@@ -43,11 +60,13 @@ struct encoder_case {
   std::uint64_t out_of_range = 0;
   std::vector<double> out, dwte, dwpe;
 
-  encoder_case(encoder_shape s, std::vector<std::int32_t> t)
-      : shape(s), longest_sum(most_frequent(t)), tokens(std::move(t)) {
-    wte = random_normal(s.vocabulary * s.channels, 2);
-    wpe = random_normal(s.sequence * s.channels, 3);
-    dout = random_normal(s.batch * s.sequence * s.channels, 4);
+  encoder_case(encoder_shape s, std::vector<std::int32_t> t, std::vector<float> gradients)
+      : shape(s),
+        longest_sum(most_frequent(t)),
+        tokens(std::move(t)),
+        wte(random_normal(s.vocabulary * s.channels, 2)),
+        wpe(random_normal(s.sequence * s.channels, 3)),
+        dout(std::move(gradients)) {
     out.resize(dout.size());
     dwte.resize(wte.size());
     dwpe.resize(wpe.size());
@@ -56,16 +75,9 @@ struct encoder_case {
     llmc::reference::encoder_backward(dwte.data(), dwpe.data(), tokens.data(), widen(dout).data(),
                                       shape, accumulation::overwrite, accumulation::overwrite);
   }
-  /// Random tokens, about one in five of them out of range.
-  explicit encoder_case(encoder_shape s)
-      : encoder_case(s, shifted(random_integers(s.batch * s.sequence,
-                                                s.vocabulary + 2 + s.vocabulary / 4, 1))) {}
-
- private:
-  static std::vector<std::int32_t> shifted(std::vector<std::int32_t> values) {
-    for (std::int32_t& value : values) --value;  // so that -1 is among them
-    return values;
-  }
+  encoder_case(encoder_shape s, std::vector<std::int32_t> t)
+      : encoder_case(s, std::move(t), random_normal(s.batch * s.sequence * s.channels, 4)) {}
+  explicit encoder_case(encoder_shape s) : encoder_case(s, random_tokens(s)) {}
 };
 
 template <encoder_forward_variant Variant, int BlockSize>
@@ -116,6 +128,10 @@ void check_backward_automatic(const encoder_case& c, accumulation mode) {
 TEMPLATE_TEST_CASE_SIG("encoder_forward agrees with the reference", "[encoder]",
                        ((encoder_forward_variant Variant, int BlockSize), Variant, BlockSize),
                        (encoder_forward_variant::automatic, 256),
+                       (encoder_forward_variant::thread_per_row, 96),
+                       (encoder_forward_variant::element_per_thread, 96),
+                       (encoder_forward_variant::pack_per_thread, 96),
+                       (encoder_forward_variant::pack_per_thread, 1024),
                        (encoder_forward_variant::warp_per_row, 32),
                        (encoder_forward_variant::warp_per_row, 96),
                        (encoder_forward_variant::warp_per_row, 1024)) {
@@ -127,22 +143,38 @@ TEMPLATE_TEST_CASE_SIG("encoder_forward agrees with the reference", "[encoder]",
   }
 }
 
-TEST_CASE("encoder_forward does without a counter and takes any token", "[encoder]") {
+TEMPLATE_TEST_CASE_SIG("encoder_forward does without a counter and takes any token", "[encoder]",
+                       ((encoder_forward_variant Variant), Variant),
+                       encoder_forward_variant::automatic, encoder_forward_variant::thread_per_row,
+                       encoder_forward_variant::element_per_thread,
+                       encoder_forward_variant::pack_per_thread) {
   LLMC_REQUIRE_GPU();
   const encoder_case c({1, 3, 5, 2}, {std::numeric_limits<std::int32_t>::min(), 1,
                                       std::numeric_limits<std::int32_t>::max()});
   const buffer<std::int32_t> tokens(c.tokens);
   const buffer<float> wte(c.wte), wpe(c.wpe);
   output out(15);
-  run({&out},
-      [&](cudaStream_t s) { llmc::encoder_forward(out, nullptr, tokens, wte, wpe, c.shape, s); });
+  run({&out}, [&](cudaStream_t s) {
+    llmc::encoder_forward<Variant>(out, nullptr, tokens, wte, wpe, c.shape, s);
+  });
   check_close("out", out.values(), c.out, elementwise_tolerance());
-  check_backward_automatic(c, accumulation::overwrite);
+}
+
+TEMPLATE_TEST_CASE_SIG("encoder_backward takes any token", "[encoder]",
+                       ((encoder_backward_variant Variant), Variant),
+                       encoder_backward_variant::automatic, encoder_backward_variant::atomics,
+                       encoder_backward_variant::thread_per_channel) {
+  LLMC_REQUIRE_GPU();
+  const encoder_case c({1, 3, 5, 2}, {std::numeric_limits<std::int32_t>::min(), 1,
+                                      std::numeric_limits<std::int32_t>::max()});
+  check_backward<Variant, 256>(c, accumulation::overwrite, accumulation::overwrite, 0);
 }
 
 TEMPLATE_TEST_CASE_SIG("encoder_backward agrees with the reference", "[encoder]",
                        ((encoder_backward_variant Variant, int BlockSize), Variant, BlockSize),
                        (encoder_backward_variant::automatic, 256),
+                       (encoder_backward_variant::thread_per_channel, 96),
+                       (encoder_backward_variant::thread_per_channel, 1024),
                        (encoder_backward_variant::sorted_pieces, 32),
                        (encoder_backward_variant::sorted_pieces, 96),
                        (encoder_backward_variant::sorted_pieces, 1024)) {
@@ -156,6 +188,25 @@ TEMPLATE_TEST_CASE_SIG("encoder_backward agrees with the reference", "[encoder]"
     check_backward<Variant, BlockSize>(c, mode, mode, 0);
     check_backward<Variant, BlockSize>(c, mode, other, 1);
   }
+}
+
+TEMPLATE_TEST_CASE_SIG("encoder_backward by atomics adds every gradient once", "[encoder]",
+                       ((int BlockSize), BlockSize), 96, 1024) {
+  LLMC_REQUIRE_GPU();
+  constexpr auto atomics = encoder_backward_variant::atomics;
+  const accumulation mode = GENERATE(accumulation::overwrite, accumulation::add);
+  const accumulation other =
+      mode == accumulation::add ? accumulation::overwrite : accumulation::add;
+  for (const std::int64_t channels : awkward_sizes) {
+    const encoder_shape shape{5, 33, channels, 7};
+    const encoder_case c(shape, random_tokens(shape), whole_gradients(shape));
+    check_backward<atomics, BlockSize>(c, mode, mode, 0);
+    check_backward<atomics, BlockSize>(c, mode, other, 1);
+  }
+  const encoder_shape shape{8, 1024, 33, 11};
+  const encoder_case one_token(shape, std::vector<std::int32_t>(8 * 1024, 5),
+                               whole_gradients(shape));
+  check_backward<atomics, BlockSize>(one_token, mode, other, 0);
 }
 
 TEST_CASE("encoder_backward takes any number of tokens", "[encoder]") {
@@ -205,10 +256,13 @@ TEST_CASE("encoder_backward: a hundred runs give the same bits", "[encoder]") {
   }
 }
 
-TEST_CASE("encoder_backward touches no row of a token that does not occur, when adding",
-          "[encoder]") {
+TEMPLATE_TEST_CASE_SIG("encoder_backward touches no row of a token that does not occur, if it adds",
+                       "[encoder]", ((encoder_backward_variant Variant), Variant),
+                       encoder_backward_variant::automatic, encoder_backward_variant::atomics,
+                       encoder_backward_variant::thread_per_channel) {
   LLMC_REQUIRE_GPU();
-  const encoder_case c({2, 40, 12, 9}, std::vector<std::int32_t>(80, 4));
+  const encoder_shape shape{2, 40, 12, 9};
+  const encoder_case c(shape, std::vector<std::int32_t>(80, 4), whole_gradients(shape));
   const buffer<std::int32_t> tokens(c.tokens);
   const buffer<float> dout(c.dout);
   const buffer<unsigned char> workspace(
@@ -216,26 +270,36 @@ TEST_CASE("encoder_backward touches no row of a token that does not occur, when 
   // -0 becomes +0 if 0 is added to it.
   output dwte(std::vector<float>(c.dwte.size(), -0.0f)), dwpe(40 * 12);
   run({&dwte, &dwpe}, [&](cudaStream_t s) {
-    llmc::encoder_backward(dwte, dwpe, workspace.get(), tokens, dout, c.shape, accumulation::add,
-                           accumulation::overwrite, s);
+    llmc::encoder_backward<Variant>(dwte, dwpe, workspace.get(), tokens, dout, c.shape,
+                                    accumulation::add, accumulation::overwrite, s);
   });
   const std::vector<float> values = dwte.values();
   check_close("dwte", values, c.dwte, sum_tolerance(80));
   for (std::size_t i = 0; i < values.size(); ++i) CHECK((i / 12 == 4 || std::signbit(values[i])));
 }
 
-TEST_CASE("encoder_backward over no tokens gives zero or leaves what was there", "[encoder]") {
+TEMPLATE_TEST_CASE_SIG("encoder_backward over no tokens gives zero or leaves what was there",
+                       "[encoder]", ((encoder_backward_variant Variant), Variant),
+                       encoder_backward_variant::automatic, encoder_backward_variant::atomics,
+                       encoder_backward_variant::thread_per_channel) {
   LLMC_REQUIRE_GPU();
   const accumulation mode = GENERATE(accumulation::overwrite, accumulation::add);
   output dwte(6, mode), dwpe(9, mode);
   run({&dwte, &dwpe}, [&](cudaStream_t s) {
-    llmc::encoder_backward(dwte, dwpe, nullptr, nullptr, nullptr, {0, 3, 3, 2}, mode, mode, s);
+    llmc::encoder_backward<Variant>(dwte, dwpe, nullptr, nullptr, nullptr, {0, 3, 3, 2}, mode, mode,
+                                    s);
   });
   check_close("dwte", dwte.values(), expected_gradient(std::vector<double>(6), mode), {0, 0});
   check_close("dwpe", dwpe.values(), expected_gradient(std::vector<double>(9), mode), {0, 0});
 }
 
-TEST_CASE("encoder takes more than 2^31 elements", "[encoder][large]") {
+TEMPLATE_TEST_CASE_SIG(
+    "encoder takes more than 2^31 elements", "[encoder][large]",
+    ((encoder_forward_variant Forward, encoder_backward_variant Backward), Forward, Backward),
+    (encoder_forward_variant::automatic, encoder_backward_variant::automatic),
+    (encoder_forward_variant::thread_per_row, encoder_backward_variant::atomics),
+    (encoder_forward_variant::element_per_thread, encoder_backward_variant::thread_per_channel),
+    (encoder_forward_variant::pack_per_thread, encoder_backward_variant::automatic)) {
   LLMC_REQUIRE_GPU();
   const encoder_shape shape{4100, 1024, 512, 3};
   const std::int64_t positions = shape.batch * shape.sequence;
@@ -251,9 +315,9 @@ TEST_CASE("encoder takes more than 2^31 elements", "[encoder][large]") {
   const buffer<unsigned char> workspace(static_cast<std::int64_t>(workspace_bytes));
   check_cuda(cudaDeviceSynchronize());
   const stream s;
-  llmc::encoder_forward(out, nullptr, tokens, wte, wpe, shape, s);
-  llmc::encoder_backward(dwte, dwpe, workspace.get(), tokens, out, shape, accumulation::overwrite,
-                         accumulation::overwrite, s);
+  llmc::encoder_forward<Forward>(out, nullptr, tokens, wte, wpe, shape, s);
+  llmc::encoder_backward<Backward>(dwte, dwpe, workspace.get(), tokens, out, shape,
+                                   accumulation::overwrite, accumulation::overwrite, s);
   s.synchronize();
 
   std::vector<double> occurrences(3 * 512);

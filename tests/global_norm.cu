@@ -67,6 +67,25 @@ TEMPLATE_TEST_CASE_SIG("global_norm agrees with the reference", "[global_norm]",
   }
 }
 
+TEMPLATE_TEST_CASE_SIG("global_norm by atomics adds every square once", "[global_norm]",
+                       ((int BlockSize), BlockSize), 96, 1024) {
+  LLMC_REQUIRE_GPU();
+  constexpr auto atomics = global_norm_variant::atomics;
+  std::vector<std::int64_t> counts(awkward_sizes);
+  for (const std::int64_t more : {0, 4097, 100003, 5000001}) counts.push_back(more);
+  for (const std::int64_t count : counts) {
+    std::vector<float> grads;  // whole numbers: the sum of their squares is exact in any order
+    for (const std::int32_t value : random_integers(count, 17, 1)) {
+      grads.push_back(static_cast<float>(value - 8));
+    }
+    for (const int misalignment : {0, 1}) {
+      INFO("count " << count << ", misalignment " << misalignment);
+      check_state(norm_of<atomics, BlockSize>(grads, 1.0f, misalignment),
+                  reference_norm_of(grads, 1.0f));
+    }
+  }
+}
+
 TEST_CASE("global_norm scales to max_norm, or not at all", "[global_norm]") {
   LLMC_REQUIRE_GPU();
   const std::vector<float> grads{3, 0, 0, 0, -4};
@@ -87,7 +106,9 @@ TEST_CASE("global_norm of nothing and of zeros", "[global_norm]") {
   check_state(result.state(), {0.0f, 1.0f, 1});
 }
 
-TEST_CASE("global_norm finds a single gradient that is not finite", "[global_norm]") {
+TEMPLATE_TEST_CASE_SIG("global_norm finds a single gradient that is not finite", "[global_norm]",
+                       ((global_norm_variant Variant), Variant), global_norm_variant::automatic,
+                       global_norm_variant::atomics) {
   LLMC_REQUIRE_GPU();
   const float bad = GENERATE(as<float>{}, infinity, -infinity, std::nanf(""), -std::nanf(""));
   const std::vector<float> good = random_normal(10003, 1);
@@ -96,15 +117,15 @@ TEST_CASE("global_norm finds a single gradient that is not finite", "[global_nor
     grads[place] = bad;
     for (const float max_norm : {0.0f, 1.0f}) {
       INFO("gradient " << place << " is " << bad << ", max_norm " << max_norm);
-      const clip_state state = norm_of(grads, max_norm);
+      const clip_state state = norm_of<Variant>(grads, max_norm);
       CHECK(!std::isfinite(state.norm));
       CHECK(state.scale == 0.0f);
       CHECK(state.finite == 0);
     }
   }
   // An infinity must not meet its opposite and vanish, nor be hidden by a NaN.
-  CHECK(norm_of({infinity, -infinity}, 1.0f).finite == 0);
-  CHECK(norm_of({std::nanf(""), infinity}, 1.0f).finite == 0);
+  CHECK(norm_of<Variant>({infinity, -infinity}, 1.0f).finite == 0);
+  CHECK(norm_of<Variant>({std::nanf(""), infinity}, 1.0f).finite == 0);
 }
 
 TEST_CASE("global_norm sums squares that a float cannot hold", "[global_norm]") {
@@ -121,7 +142,9 @@ TEST_CASE("global_norm sums squares that a float cannot hold", "[global_norm]") 
   CHECK(overflow.finite == 0);
 }
 
-TEST_CASE("global_norm passes 2^31 elements", "[global_norm][large]") {
+TEMPLATE_TEST_CASE_SIG("global_norm passes 2^31 elements", "[global_norm][large]",
+                       ((global_norm_variant Variant), Variant), global_norm_variant::automatic,
+                       global_norm_variant::atomics) {
   LLMC_REQUIRE_GPU();
   const std::int64_t count = (std::int64_t{1} << 31) + 5;
   LLMC_REQUIRE_GPU_BYTES(static_cast<std::size_t>(count) * sizeof(float));
@@ -135,7 +158,7 @@ TEST_CASE("global_norm passes 2^31 elements", "[global_norm][large]") {
       static_cast<std::int64_t>(llmc::global_norm_workspace_bytes(count)));
   clip_output result;
   run({&result}, [&](cudaStream_t s) {
-    llmc::global_norm(result.get(), workspace.get(), grads, count, 1.0f, s);
+    llmc::global_norm<Variant>(result.get(), workspace.get(), grads, count, 1.0f, s);
   });
   check_state(result.state(), {5.0f, 0.2f, 1});
 }

@@ -27,6 +27,11 @@ LLMC_TYPES_BEGIN
 enum class adamw_update_variant {
   /// The best for this device and shape.
   automatic,
+  /// The naive form: a thread updates one parameter. A warp's accesses are contiguous, so no byte
+  /// is fetched in vain, but each instruction moves only 4 bytes a thread, and what all threads
+  /// find out about the step is found out for each parameter. Not meant to win: it shows what wider
+  /// access is worth. Deterministic, as all of these are.
+  element_per_thread,
   /// A thread updates 4 parameters, or 1 where the alignment does not allow 4, in one pass over the
   /// four arrays. Memory bound, and nearly as fast as can be.
   pack_per_thread,
@@ -36,13 +41,14 @@ enum class adamw_update_variant {
   packs_per_thread
 };
 
-inline constexpr std::array adamw_update_variants{adamw_update_variant::automatic,
-                                                  adamw_update_variant::pack_per_thread,
-                                                  adamw_update_variant::packs_per_thread};
+inline constexpr std::array adamw_update_variants{
+    adamw_update_variant::automatic, adamw_update_variant::element_per_thread,
+    adamw_update_variant::pack_per_thread, adamw_update_variant::packs_per_thread};
 
 constexpr const char* to_string(adamw_update_variant variant) {
   switch (variant) {
     case adamw_update_variant::automatic: return "automatic";
+    case adamw_update_variant::element_per_thread: return "element_per_thread";
     case adamw_update_variant::pack_per_thread: return "pack_per_thread";
     case adamw_update_variant::packs_per_thread: return "packs_per_thread";
   }
@@ -55,7 +61,11 @@ inline constexpr int adamw_update_block_size = 256;
 
 /// Packs a thread.
 template <adamw_update_variant Variant>
-inline constexpr int adamw_update_packs = Variant == adamw_update_variant::pack_per_thread ? 1 : 2;
+inline constexpr int adamw_update_packs = 2;
+template <>
+inline constexpr int adamw_update_packs<adamw_update_variant::element_per_thread> = 1;
+template <>
+inline constexpr int adamw_update_packs<adamw_update_variant::pack_per_thread> = 1;
 
 LLMC_TYPES_END
 
@@ -206,8 +216,10 @@ void launch_adamw_update(const char* function, float* params, float* m, float* v
   checks::require_pointer(function, "learning_rate", learning_rate);
   checks::require_pointer(function, "step", step);
 
+  const bool wide = Variant != adamw_update_variant::element_per_thread &&
+                    is_16_byte_aligned(params, m, v, grads);
   launch_elementwise<BlockSize, adamw_update_packs<Variant>>(
-      function, count, is_16_byte_aligned(params, m, v, grads),
+      function, count, wide,
       adamw_operation<Decay>{{},
                              params,
                              m,
@@ -256,9 +268,8 @@ void adamw_update(float* params, float* m, float* v, const float* grads, std::in
 /// adamw_update of a whole arena in one launch, where weight decay applies to some of its segments
 /// only: the same bits as a call a segment, with weight_decay 0 where it does not decay.
 ///
-/// @param[in] segments      (segment_count), in host memory, read before this returns; they begin
-/// at
-///                          element 0 and together make up the arrays
+/// @param[in] segments (segment_count), in host memory, read before this returns; they begin at
+///                     element 0 and together make up the arrays
 ///
 /// The other parameters are those of adamw_update. Neighbours that decay alike count as one; of
 /// what remains there may be 33. Throws what adamw_update throws, and invalid_argument for a

@@ -13,6 +13,7 @@
 #include <cstdint>
 
 #include <llmc/detail/checks.hpp>
+#include <llmc/detail/encoder/ladder.cuh>
 #include <llmc/detail/encoder/token_gradient.cuh>
 #include <llmc/detail/launch.cuh>
 #include <llmc/detail/namespace.hpp>
@@ -29,18 +30,34 @@ LLMC_TYPES_BEGIN
 enum class encoder_forward_variant {
   /// The best for this device and shape.
   automatic,
+  /// The naive form: a thread owns a position and walks along its channels. Neighbouring threads
+  /// are a row apart, so each of a warp's accesses touches 32 sectors of memory for 4 bytes each.
+  /// Never wins. Deterministic, as all of these are.
+  thread_per_row,
+  /// A thread owns a number of the result, so a warp's accesses are contiguous. Each finds its row
+  /// by a division and reads its token, all for one number. Not meant to win: it shows what the
+  /// order of the accesses is worth.
+  element_per_thread,
+  /// The same for 4 numbers in one access, or 1 where alignment or C do not allow 4: a quarter of
+  /// the threads, divisions and accesses. Spreads over more threads than warp_per_row, which counts
+  /// only where there are a few hundred positions or fewer.
+  pack_per_thread,
   /// A warp owns a position and reads both rows before it adds. Nothing but the memory limits it
-  /// from
-  /// a few thousand positions on.
+  /// from a few thousand positions on.
   warp_per_row
 };
 
-inline constexpr std::array encoder_forward_variants{encoder_forward_variant::automatic,
-                                                     encoder_forward_variant::warp_per_row};
+inline constexpr std::array encoder_forward_variants{
+    encoder_forward_variant::automatic, encoder_forward_variant::thread_per_row,
+    encoder_forward_variant::element_per_thread, encoder_forward_variant::pack_per_thread,
+    encoder_forward_variant::warp_per_row};
 
 constexpr const char* to_string(encoder_forward_variant variant) {
   switch (variant) {
     case encoder_forward_variant::automatic: return "automatic";
+    case encoder_forward_variant::thread_per_row: return "thread_per_row";
+    case encoder_forward_variant::element_per_thread: return "element_per_thread";
+    case encoder_forward_variant::pack_per_thread: return "pack_per_thread";
     case encoder_forward_variant::warp_per_row: return "warp_per_row";
   }
   return "unknown";
@@ -92,6 +109,32 @@ __global__ void __launch_bounds__(BlockSize)
   }
 }
 
+/// All of encoder_forward, for arguments that were checked and at least one position.
+template <encoder_forward_variant Variant, int BlockSize>
+void launch_encoder_forward(const char* function, float* out, std::uint64_t* out_of_range,
+                            const std::int32_t* tokens, const float* wte, const float* wpe,
+                            encoder_shape shape, cudaStream_t stream) {
+  const std::int64_t rows = shape.batch * shape.sequence;
+  const auto launch_threads = [&](auto kernel, std::int64_t threads) {
+    launch({function, ceil_div(threads, BlockSize), BlockSize, 0, stream}, kernel, out,
+           out_of_range, tokens, wte, wpe, shape);
+  };
+  if constexpr (Variant == encoder_forward_variant::thread_per_row) {
+    launch_threads(encoder_forward_rows_kernel<1024>, rows);
+  } else if constexpr (Variant == encoder_forward_variant::element_per_thread) {
+    launch_threads(encoder_forward_packs_kernel<1>, rows * shape.channels);
+  } else {
+    const bool wide = is_16_byte_accessible(shape.channels, out, wte, wpe);
+    with_access_width(wide, [&](auto width) {
+      if constexpr (Variant == encoder_forward_variant::pack_per_thread) {
+        launch_threads(encoder_forward_packs_kernel<width()>, rows * (shape.channels / width()));
+      } else {
+        launch_threads(encoder_forward_kernel<width(), BlockSize>, rows * device::warp_size);
+      }
+    });
+  }
+}
+
 }  // namespace detail
 
 /// The embedding of every position; see the top of this file for the formula.
@@ -119,13 +162,8 @@ void encoder_forward(float* out, std::uint64_t* out_of_range, const std::int32_t
   checks::require_pointer(function, "wte", wte);
   checks::require_pointer(function, "wpe", wpe);
 
-  const bool wide = detail::is_16_byte_accessible(shape.channels, out, wte, wpe);
-  detail::with_access_width(wide, [&](auto width) {
-    const std::int64_t blocks = detail::ceil_div(rows, BlockSize / device::warp_size);
-    detail::launch({function, blocks, BlockSize, 0, stream},
-                   detail::encoder_forward_kernel<width(), BlockSize>, out, out_of_range, tokens,
-                   wte, wpe, shape);
-  });
+  detail::launch_encoder_forward<Variant, BlockSize>(function, out, out_of_range, tokens, wte, wpe,
+                                                     shape, stream);
 }
 
 LLMC_NAMESPACE_END
@@ -137,6 +175,14 @@ LLMC_TYPES_BEGIN
 enum class encoder_backward_variant {
   /// The best for this device and shape.
   automatic,
+  /// The naive form: a thread an element of dout, which adds it to both tables by atomic additions.
+  /// Not deterministic: adds in the order in which threads arrive. The more often a token occurs,
+  /// the longer its additions wait for each other. `automatic` never chooses it.
+  atomics,
+  /// A thread owns a channel of both tables and walks over all positions. No two threads meet, so
+  /// plain additions do and the order is fixed, but only C threads have work, and each waits for
+  /// its last addition before the next. Never wins. Deterministic.
+  thread_per_channel,
   /// dwpe by a thread a column, which adds the batch in order. dwte from the positions sorted by
   /// token (up to 8192 beside dwpe, in one launch) and cut into pieces of equal length: a warp sums
   /// a piece, whatever tokens are in it, so one token everywhere is as fast as all different, and
@@ -144,12 +190,15 @@ enum class encoder_backward_variant {
   sorted_pieces
 };
 
-inline constexpr std::array encoder_backward_variants{encoder_backward_variant::automatic,
-                                                      encoder_backward_variant::sorted_pieces};
+inline constexpr std::array encoder_backward_variants{
+    encoder_backward_variant::automatic, encoder_backward_variant::atomics,
+    encoder_backward_variant::thread_per_channel, encoder_backward_variant::sorted_pieces};
 
 constexpr const char* to_string(encoder_backward_variant variant) {
   switch (variant) {
     case encoder_backward_variant::automatic: return "automatic";
+    case encoder_backward_variant::atomics: return "atomics";
+    case encoder_backward_variant::thread_per_channel: return "thread_per_channel";
     case encoder_backward_variant::sorted_pieces: return "sorted_pieces";
   }
   return "unknown";
@@ -210,17 +259,13 @@ __global__ void __launch_bounds__(BlockSize)
       });
 }
 
-/// All of encoder_backward, for arguments that were checked.
+/// encoder_backward by `sorted_pieces`, for arguments that were checked.
 template <int BlockSize>
-void launch_encoder_backward(const char* function, float* dwte, float* dwpe, void* workspace,
-                             const std::int32_t* tokens, const float* dout, encoder_shape shape,
-                             accumulation dwte_mode, accumulation dwpe_mode, cudaStream_t stream) {
-  if (dwte_mode == accumulation::overwrite) {
-    check_cuda(
-        function, "clearing dwte",
-        cudaMemsetAsync(dwte, 0, checks::bytes<float>(function, shape.vocabulary, shape.channels),
-                        stream));
-  }
+void launch_encoder_backward_sorted(const char* function, float* dwte, float* dwpe, void* workspace,
+                                    const std::int32_t* tokens, const float* dout,
+                                    encoder_shape shape, accumulation dwte_mode,
+                                    accumulation dwpe_mode, cudaStream_t stream) {
+  clear_unless_added_to(function, dwte, shape.vocabulary, shape.channels, dwte_mode, stream);
   const std::int64_t rows = shape.batch * shape.sequence;
   token_gradient_workspace space{};
   sorted_tokens sorted{};
@@ -276,8 +321,10 @@ inline std::size_t encoder_backward_workspace_bytes(encoder_shape shape) {
 /// @param[in]     tokens    (B, T); tokens outside [0, V) contribute nothing to dwte
 /// @param[in]     dout      (B, T, C)
 ///
-/// Any alignment. Deterministic. Throws invalid_argument for a negative B or T, C < 1, V < 1 or a
-/// null array; cuda_error if a launch fails.
+/// Any alignment. Deterministic, except for `atomics`, whose last bits differ from run to run. The
+/// workspace is asked for whatever the variant, though only `sorted_pieces` uses it. Throws
+/// invalid_argument for a negative B or T, C < 1, V < 1 or a null array; cuda_error if a launch
+/// fails.
 template <encoder_backward_variant Variant = encoder_backward_variant::automatic,
           int BlockSize = encoder_backward_block_size<Variant>>
 void encoder_backward(float* dwte, float* dwpe, void* workspace, const std::int32_t* tokens,
@@ -295,8 +342,18 @@ void encoder_backward(float* dwte, float* dwpe, void* workspace, const std::int3
     checks::require_pointer(function, "dout", dout);
   }
 
-  detail::launch_encoder_backward<BlockSize>(function, dwte, dwpe, workspace, tokens, dout, shape,
-                                             dwte_mode, dwpe_mode, stream);
+  const auto launch_adding = [&](auto kernel, std::int64_t threads) {
+    detail::launch_encoder_backward_adding(function, kernel, threads, BlockSize, dwte, dwpe, tokens,
+                                           dout, shape, dwte_mode, dwpe_mode, stream);
+  };
+  if constexpr (Variant == encoder_backward_variant::atomics) {
+    launch_adding(detail::encoder_backward_atomics_kernel<1024>, rows * shape.channels);
+  } else if constexpr (Variant == encoder_backward_variant::thread_per_channel) {
+    launch_adding(detail::encoder_backward_channels_kernel<1024>, shape.channels);
+  } else {
+    detail::launch_encoder_backward_sorted<BlockSize>(function, dwte, dwpe, workspace, tokens, dout,
+                                                      shape, dwte_mode, dwpe_mode, stream);
+  }
 }
 
 LLMC_NAMESPACE_END

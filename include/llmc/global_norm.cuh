@@ -26,18 +26,24 @@ LLMC_TYPES_BEGIN
 enum class global_norm_variant {
   /// The best for this device and shape.
   automatic,
+  /// The naive form: every thread adds its sum of squares to one number in memory, by an atomic
+  /// addition in double. Not deterministic: adds in the order in which threads arrive, which almost
+  /// never shows once the sum of doubles is rounded to float, but may. All those additions meet at
+  /// one address and take turns there. `automatic` never chooses it.
+  atomics,
   /// Up to 528 blocks sum squares in double, then one block adds their sums. Without atomics, so
   /// the bits repeat. Memory bound; a few thousand gradients do not fill the GPU, but take no time
   /// either.
   two_stage
 };
 
-inline constexpr std::array global_norm_variants{global_norm_variant::automatic,
-                                                 global_norm_variant::two_stage};
+inline constexpr std::array global_norm_variants{
+    global_norm_variant::automatic, global_norm_variant::atomics, global_norm_variant::two_stage};
 
 constexpr const char* to_string(global_norm_variant variant) {
   switch (variant) {
     case global_norm_variant::automatic: return "automatic";
+    case global_norm_variant::atomics: return "atomics";
     case global_norm_variant::two_stage: return "two_stage";
   }
   return "unknown";
@@ -93,6 +99,14 @@ constexpr std::int64_t global_norm_blocks(std::int64_t count) {
   return wanted < most_blocks ? wanted : most_blocks;
 }
 
+/// Needs a sum that is 0 before. One instance serves every block size.
+template <int MostThreads>
+__global__ void __launch_bounds__(MostThreads)
+    global_norm_atomics_kernel(double* sum, const float* grads, std::int64_t count) {
+  atomicAdd(sum, device::sum_of_squares<1>(grads, count, device::thread_in_grid(),
+                                           device::threads_in_grid()));
+}
+
 template <int Width, int BlockSize>
 __global__ void __launch_bounds__(BlockSize)
     global_norm_partials_kernel(double* partials, const float* grads, std::int64_t count) {
@@ -116,6 +130,25 @@ __global__ void __launch_bounds__(BlockSize)
   if (threadIdx.x == 0) *result = device::clip_state_of(total, max_norm);
 }
 
+/// Sums the squares and returns how many partial sums there are now.
+template <global_norm_variant Variant, int BlockSize>
+std::int64_t launch_global_norm_partials(const char* function, double* partials, const float* grads,
+                                         std::int64_t count, cudaStream_t stream) {
+  const std::int64_t blocks = global_norm_blocks(count);
+  const launch_config config{function, blocks, BlockSize, 0, stream};
+  if constexpr (Variant == global_norm_variant::atomics) {
+    if (count == 0) return 0;
+    check_cuda(function, "clearing the sum", cudaMemsetAsync(partials, 0, sizeof(double), stream));
+    launch(config, global_norm_atomics_kernel<1024>, partials, grads, count);
+    return 1;
+  } else {
+    with_access_width(is_16_byte_aligned(grads), [&](auto width) {
+      launch(config, global_norm_partials_kernel<width(), BlockSize>, partials, grads, count);
+    });
+    return blocks;
+  }
+}
+
 }  // namespace detail
 
 /// Bytes of scratch that global_norm needs for that many gradients.
@@ -137,9 +170,10 @@ inline std::size_t global_norm_workspace_bytes(std::int64_t count) {
 /// @param[in]  grads     (count)
 /// @param      max_norm  0 or less: no clipping, scale 1
 ///
-/// Any alignment of `grads`. Deterministic: the bits depend on the gradients, their number, whether
-/// the array is aligned to 16 bytes, and BlockSize. Throws invalid_argument for count < 0, a null
-/// array, a misaligned workspace or a max_norm that is NaN; cuda_error if a launch fails.
+/// Any alignment of `grads`. Deterministic, except for `atomics`: the bits depend on the gradients,
+/// their number, whether the array is aligned to 16 bytes, and BlockSize. Throws invalid_argument
+/// for count < 0, a null array, a misaligned workspace or a max_norm that is NaN; cuda_error if a
+/// launch fails.
 template <global_norm_variant Variant = global_norm_variant::automatic,
           int BlockSize = global_norm_block_size<Variant>>
 void global_norm(clip_state* result, void* workspace, const float* grads, std::int64_t count,
@@ -157,13 +191,10 @@ void global_norm(clip_state* result, void* workspace, const float* grads, std::i
   }
 
   double* partials = static_cast<double*>(workspace);
-  const std::int64_t blocks = detail::global_norm_blocks(count);
-  detail::with_access_width(detail::is_16_byte_aligned(grads), [&](auto width) {
-    detail::launch({function, blocks, BlockSize, 0, stream},
-                   detail::global_norm_partials_kernel<width(), BlockSize>, partials, grads, count);
-  });
+  const std::int64_t sums = detail::launch_global_norm_partials<Variant, BlockSize>(
+      function, partials, grads, count, stream);
   detail::launch({function, 1, BlockSize, 0, stream, true},
-                 detail::global_norm_total_kernel<BlockSize>, result, partials, blocks, max_norm);
+                 detail::global_norm_total_kernel<BlockSize>, result, partials, sums, max_norm);
 }
 
 LLMC_NAMESPACE_END
