@@ -2,39 +2,23 @@
 #include <llmc/attention.cuh>
 
 #include <cstdint>
-#include <exception>
 #include <stdexcept>
 #include <string>
+#include <type_traits>
+
+#include "bench_support/c_interface.hpp"
 
 namespace {
 
+using bench_support::precision_named;
+using bench_support::text_of_error;
 using forward_variant = llmc::attention_forward_variant;
 using backward_variant = llmc::attention_backward_variant;
-
-llmc::precision precision_named(const std::string& name) {
-  for (const auto p : {llmc::precision::ieee, llmc::precision::tf32, llmc::precision::tf32x3}) {
-    if (name == to_string(p)) return p;
-  }
-  throw std::invalid_argument("precision must be ieee, tf32 or tf32x3, got " + name);
-}
 
 /// Plans are kept between calls, so the context must outlive them.
 llmc::matmul_context& context() {
   static llmc::matmul_context instance;
   return instance;
-}
-
-/// Nothing, or what went wrong.
-template <class Call>
-const char* text_of_error(Call call) {
-  static std::string text;
-  try {
-    call();
-    return nullptr;
-  } catch (const std::exception& e) {
-    text = e.what();
-    return text.c_str();
-  }
 }
 
 /// Calls `body` with the variants of that name.

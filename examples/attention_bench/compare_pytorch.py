@@ -16,13 +16,17 @@ import argparse
 import contextlib
 import ctypes
 import math
+import pathlib
 import statistics
+import sys
 
 import torch
 from torch.nn import functional
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
-FLUSH_BYTES = 256 << 20
+sys.path.append(str(pathlib.Path(__file__).resolve().parent.parent / "bench_support"))
+from torch_bench import FLUSH_BYTES, Stopwatch, at, check, stream  # noqa: E402
+
 # A title, what queries are multiplied by, and the mean of values; otherwise normal numbers.
 DATA = (("randn", 1.0, 0.0), ("q x 6", 6.0, 0.0), ("q x 0.1, v mean 1", 0.1, 1.0))
 
@@ -57,14 +61,14 @@ class Llmc:
         self.workspace = torch.empty(max(size, 1), dtype=torch.uint8, device="cuda")
 
     def forward(self, p):
-        self._check(self.library.attention_bench_forward(
-            self.variant, self.precision, _at(p.out), _at(p.lse), _at(self.workspace), _at(p.qkv),
-            self.shape, _stream()))
+        check(self.library.attention_bench_forward(
+            self.variant, self.precision, at(p.out), at(p.lse), at(self.workspace), at(p.qkv),
+            self.shape, stream()))
 
     def backward(self, p):
-        self._check(self.library.attention_bench_backward(
-            self.variant, self.precision, _at(p.dqkv), _at(self.workspace), _at(p.dout), _at(p.qkv),
-            _at(p.out), _at(p.lse), self.shape, _stream()))
+        check(self.library.attention_bench_backward(
+            self.variant, self.precision, at(p.dqkv), at(self.workspace), at(p.dout), at(p.qkv),
+            at(p.out), at(p.lse), self.shape, stream()))
 
     def both(self, p):
         self.forward(p)
@@ -73,11 +77,6 @@ class Llmc:
     def results(self, p):
         self.both(p)
         return p.out, p.dqkv
-
-    @staticmethod
-    def _check(error):
-        if error is not None:
-            raise SystemExit(error.decode())
 
 
 class PyTorch:
@@ -99,14 +98,6 @@ class PyTorch:
     def results(self, p):
         out, gradients = self.both(p)
         return out.detach().transpose(1, 2), _joined(gradients)
-
-
-def _at(tensor):
-    return ctypes.c_void_p(tensor.data_ptr())
-
-
-def _stream():
-    return ctypes.c_void_p(torch.cuda.current_stream().cuda_stream)
 
 
 def _heads(qkv):
@@ -144,22 +135,6 @@ def errors(actual, expected):
     return " / ".join(f"{x:.2e}" for x in [relative(actual[0], expected[0]), *gradients])
 
 
-def time_of(call, launches, flush):
-    """Median milliseconds of a launch."""
-    events = []
-    for i in range(launches + 2):  # the first two warm up
-        if flush is not None:
-            flush.zero_()
-        begin, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
-        begin.record()
-        call()
-        end.record()
-        if i >= 2:
-            events.append((begin, end))
-    torch.cuda.synchronize()
-    return statistics.median(begin.elapsed_time(end) for begin, end in events)
-
-
 @contextlib.contextmanager
 def deterministic():
     torch.use_deterministic_algorithms(True)
@@ -169,10 +144,10 @@ def deterministic():
         torch.use_deterministic_algorithms(False)
 
 
-def compare_times(problem, machines, options, flush):
+def compare_times(problem, machines, options, stopwatch):
     pytorch = PyTorch()
     pytorch.prepare(problem)
-    one = lambda call: time_of(call, options.launches, flush)
+    one = lambda call: stopwatch.time(call).us / 1000
     for machine in machines:
         machine.prepare(problem)
         ratios, deterministic_ratios, times = [], [], []
@@ -254,10 +229,10 @@ def main():
     print(f"{torch.cuda.get_device_name()}, PyTorch {torch.__version__}, "
           f"{'warm' if options.warm else 'cold'} L2", flush=True)
 
-    flush = None if options.warm else torch.empty(FLUSH_BYTES, dtype=torch.uint8, device="cuda")
+    stopwatch = Stopwatch(options.launches, 0 if options.warm else FLUSH_BYTES)
     for shape in shapes(options.shapes):
         problem = Problem(*shape)
-        compare_times(problem, machines, options, flush)
+        compare_times(problem, machines, options, stopwatch)
         check_repeatable(problem, machines, options.repeats)
     for shape in shapes(options.error_shapes):
         for title, scale, mean in DATA:

@@ -23,10 +23,11 @@ import sys
 
 import torch
 
-sys.path.append(str(pathlib.Path(__file__).resolve().parent.parent / "gpt2_trainer"))
+EXAMPLES = pathlib.Path(__file__).resolve().parent.parent
+sys.path += [str(EXAMPLES / "bench_support"), str(EXAMPLES / "gpt2_trainer")]
 import gpt2_pytorch as gpt2  # noqa: E402
+from torch_bench import MATMUL_PRECISIONS, Stopwatch, at, check, stream  # noqa: E402
 
-FLUSH_BYTES = 256 << 20
 LAYERS = {"qkv": (768, 2304), "attproj": (768, 768), "fc": (768, 3072), "fcproj": (3072, 768),
           "head": (768, 50304)}
 PRODUCTS = ("forward", "dinp", "dweight")
@@ -95,7 +96,7 @@ class Cublas:
     tuned = False
 
     def __init__(self, precision):
-        self.precision = "highest" if precision == "ieee" else "high"
+        self.precision = MATMUL_PRECISIONS[precision]
         self.name = "cuBLAS " + precision
 
     def prepare(self, p):
@@ -104,19 +105,6 @@ class Cublas:
     def run(self, p):
         torch.set_float32_matmul_precision(self.precision)
         return torch.mm(*p.matrices(), out=p.out)
-
-
-def check(error):
-    if error is not None:
-        raise SystemExit(error.decode())
-
-
-def at(tensor):
-    return ctypes.c_void_p(tensor.data_ptr())
-
-
-def stream():
-    return ctypes.c_void_p(torch.cuda.current_stream().cuda_stream)
 
 
 # ---- errors ----
@@ -227,22 +215,7 @@ def compare_short_sums(exact, sgemm):
 
 # ---- times ----
 
-def time_of(call, launches, flush):
-    """Median microseconds of a launch."""
-    events = []
-    for i in range(launches + 2):  # the first two warm up
-        flush.zero_()
-        begin, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
-        begin.record()
-        call()
-        end.record()
-        if i >= 2:
-            events.append((begin, end))
-    torch.cuda.synchronize()
-    return 1000 * statistics.median(begin.elapsed_time(end) for begin, end in events)
-
-
-def compare_times(options, machines, flush):
+def compare_times(options, machines, stopwatch):
     sums = {}
     print("TIME", "product".ljust(30), *(m.name for m in machines), sep=" | ")
     for rows in options.rows:
@@ -252,7 +225,7 @@ def compare_times(options, machines, flush):
                 row = []
                 for machine in machines:
                     machine.prepare(p)
-                    t = time_of(lambda: machine.run(p), options.launches, flush)
+                    t = stopwatch.time(lambda: machine.run(p)).us
                     row.append(f"{t:.0f} ({p.operations() / t / 1e6:.0f})")
                     key = rows, machine.name, name
                     sums[key] = sums.get(key, 0) + t * (1 if layer == "head" else DEPTH)
@@ -302,7 +275,7 @@ def compare_steps(options, pairs_of_machines):
         del products
 
 
-def compare_fused(options, library, flush):
+def compare_fused(options, library, stopwatch):
     context = ctypes.c_void_p(library.matmul_bench_context())
     make = lambda *shape: torch.randn(*shape, device="cuda")
     for rows in options.rows:
@@ -323,7 +296,7 @@ def compare_fused(options, library, flush):
                     at(before), at(proj), proj_shape, stream(), tune))
                 for call in (gelu, dgelu):
                     call(1)
-                    times.append(time_of(call, options.launches, flush))
+                    times.append(stopwatch.time(call).us)
             print(f"FUSED {rows} rows {precision}: bias + GELU {times[2]:.0f} us, as two passes "
                   f"{times[0]:.0f}; dGELU + bias gradient {times[3]:.0f}, as passes {times[1]:.0f}",
                   flush=True)
@@ -365,7 +338,7 @@ def main():
     library = load(options.library)
     torch.manual_seed(0)
     print(f"{torch.cuda.get_device_name()}, PyTorch {torch.__version__}", flush=True)
-    flush = torch.empty(FLUSH_BYTES, dtype=torch.uint8, device="cuda")
+    stopwatch = Stopwatch(options.launches)
     sgemm, cublas = Cublas("ieee"), Cublas("tf32")
     exact, mma = Llmc(library, "automatic", "tf32x3"), Llmc(library, "mma", "tf32x3")
     fixed = Llmc(library, "automatic", "tf32")
@@ -376,11 +349,11 @@ def main():
         compare_short_sums(exact, sgemm)
         compare_errors(options, exact, sgemm)
     if "times" in options.parts:
-        compare_times(options, [sgemm, exact, mma, cublas, lt_tuned, own, fixed, tuned], flush)
+        compare_times(options, [sgemm, exact, mma, cublas, lt_tuned, own, fixed, tuned], stopwatch)
     if "steps" in options.parts:
         compare_steps(options, [(sgemm, exact), (sgemm, mma), (lt_tuned, tuned), (cublas, fixed)])
     if "fused" in options.parts:
-        compare_fused(options, library, flush)
+        compare_fused(options, library, stopwatch)
     if "repeat" in options.parts:
         check_repeatable(options, [exact, mma, own, tuned])
 

@@ -4,38 +4,21 @@
 #include <llmc/matmul_gelu.cuh>
 
 #include <cstdint>
-#include <exception>
 #include <memory>
 #include <stdexcept>
 #include <string>
 
+#include "bench_support/c_interface.hpp"
+
 namespace {
 
+using bench_support::precision_named;
+using bench_support::text_of_error;
 using llmc::accumulation;
 using llmc::matmul_backward_variant;
 using llmc::matmul_forward_variant;
 using llmc::matmul_shape;
 using llmc::precision;
-
-precision precision_named(const std::string& name) {
-  for (const auto p : {precision::ieee, precision::tf32, precision::tf32x3}) {
-    if (name == to_string(p)) return p;
-  }
-  throw std::invalid_argument("precision must be ieee, tf32 or tf32x3, got " + name);
-}
-
-/// Nothing, or what went wrong.
-template <class Call>
-const char* text_of_error(Call call) {
-  static std::string text;
-  try {
-    call();
-    return nullptr;
-  } catch (const std::exception& e) {
-    text = e.what();
-    return text.c_str();
-  }
-}
 
 /// A product of a linear layer: out and its two operands.
 struct arguments {
