@@ -1,9 +1,11 @@
 #include <llmc/attention.cuh>
 
 #include <algorithm>
+#include <limits>
 #include <vector>
 
 #include "support/attention_case.cuh"
+#include "support/sizes.hpp"
 
 using namespace llmc_test;
 using llmc::attention_backward_variant;
@@ -27,18 +29,34 @@ tolerance attention_tolerance(const attention_case& c, const std::vector<double>
   return {4 * relative * (1 + largest_score) * largest_of(values), 4 * relative};
 }
 
-template <int BlockSize = 256>
-void check_attention(const attention_case& c, precision arithmetic, matmul_context& context,
-                     int misalignment = 0) {
+template <attention_forward_variant Forward, attention_backward_variant Backward, int BlockSize>
+void check_variants(const attention_case& c, precision arithmetic, matmul_context& context,
+                    int misalignment) {
   INFO("B " << c.shape.batch << ", T " << c.shape.sequence << ", NH " << c.shape.heads << ", HS "
             << c.shape.head_size << ", " << to_string(arithmetic) << ", misalignment "
             << misalignment);
   const attention_result result =
-      run_attention<forward_materialised, backward_materialised, BlockSize, BlockSize>(
-          c, arithmetic, context, misalignment);
+      run_attention<Forward, Backward, BlockSize, BlockSize>(c, arithmetic, context, misalignment);
   check_close("out", result.out, c.out, attention_tolerance(c, c.out, arithmetic));
   check_close("lse", result.lse, c.lse, attention_tolerance(c, c.lse, arithmetic));
   check_close("dqkv", result.dqkv, c.dqkv, attention_tolerance(c, c.dqkv, arithmetic));
+}
+
+template <int BlockSize = 256>
+void check_attention(const attention_case& c, precision arithmetic, matmul_context& context,
+                     int misalignment = 0) {
+  check_variants<forward_materialised, backward_materialised, BlockSize>(c, arithmetic, context,
+                                                                         misalignment);
+}
+
+constexpr auto forward_naive = attention_forward_variant::naive;
+constexpr auto backward_naive = attention_backward_variant::naive;
+constexpr int naive_block_size = llmc::attention_forward_block_size<forward_naive>;
+
+/// In any precision it is as exact as in `ieee`.
+void check_naive(const attention_case& c, matmul_context& context, int misalignment = 0) {
+  check_variants<forward_naive, backward_naive, naive_block_size>(c, precision::ieee, context,
+                                                                  misalignment);
 }
 
 }  // namespace
@@ -96,6 +114,54 @@ TEST_CASE("materialised attention over very negative scores is still a softmax",
   check_attention(attention_case(shape, qkv, dout), precision::ieee, context);
 }
 
+TEST_CASE("naive attention gives the closed form and agrees with the reference", "[attention]") {
+  LLMC_REQUIRE_GPU();
+  matmul_context context;
+  for (const std::int64_t T : sweep({1, 2, 3, 31, 33, 65, 130})) {
+    for (const std::int64_t HS : {1, 5, 64, 130}) {
+      check_naive(attention_case(attention_oracle({2, T, 3, HS})), context);
+      check_naive(attention_case({2, T, 3, HS}), context, static_cast<int>(T % 2));
+    }
+  }
+  check_naive(attention_case({1, 300, 2, 64}, 6.0f), context);
+  check_naive(attention_case({13108, 3, 5, 2}), context);
+}
+
+TEST_CASE("naive attention does every precision in IEEE FP32", "[attention]") {
+  LLMC_REQUIRE_GPU();
+  matmul_context context;
+  const attention_case c({1, 65, 2, 64});
+  const auto result = [&](precision arithmetic) {
+    return run_attention<forward_naive, backward_naive>(c, arithmetic, context);
+  };
+  const attention_result expected = result(precision::ieee);
+  for (const precision arithmetic : {precision::tf32, precision::tf32x3}) {
+    const attention_result actual = result(arithmetic);
+    CHECK((actual.out == expected.out));
+    CHECK((actual.lse == expected.lse));
+    CHECK((actual.dqkv == expected.dqkv));
+  }
+}
+
+TEST_CASE("naive attention keeps what is not finite from earlier positions", "[attention]") {
+  LLMC_REQUIRE_GPU();
+  matmul_context context;
+  constexpr std::int64_t T = 40, bad = 20;
+  attention_case c({1, T, 1, 4});
+  c.qkv[bad * 12 + 4] = std::numeric_limits<float>::quiet_NaN();  // in a key
+  c.qkv[bad * 12 + 8] = std::numeric_limits<float>::infinity();   // in a value
+  const buffer<float> qkv(c.qkv);
+  output out(T * 4), lse(T);
+  run({&out, &lse}, [&](cudaStream_t s) {
+    llmc::attention_forward<forward_naive>(out, lse, nullptr, qkv, c.shape, precision::ieee,
+                                           context, s);
+  });
+  std::vector<float> earlier = out.values();
+  earlier.resize(bad * 4);
+  c.out.resize(bad * 4);
+  check_close("out", earlier, c.out, attention_tolerance(c, c.out, precision::ieee));
+}
+
 TEST_CASE("materialised attention over nothing does nothing", "[attention]") {
   LLMC_REQUIRE_GPU();
   matmul_context context;
@@ -129,6 +195,9 @@ TEST_CASE("attention's workspace refuses to grow with the scores where flash tak
           "[attention]") {
   CHECK(llmc::attention_forward_workspace_bytes({4, 8192, 12, 64}) == 0);
   CHECK(llmc::attention_backward_workspace_bytes({4, 8192, 12, 64}) == 4 * 12 * 8192 * 4);
+  CHECK(llmc::attention_forward_workspace_bytes<forward_naive>({4, 8192, 12, 640}) == 0);
+  CHECK(llmc::attention_backward_workspace_bytes<backward_naive>({4, 8192, 12, 640}) ==
+        4 * 12 * 8192 * 4);
   CHECK(llmc::attention_backward_workspace_bytes<backward_materialised>({4, 8192, 12, 64}) >
         std::size_t{4} * 12 * 8192 * 256 * 4);
   CHECK(llmc::attention_forward_workspace_bytes({1, 2, 1, 129}) ==

@@ -1,5 +1,6 @@
 #include <llmc/classifier.cuh>
 
+#include <tuple>
 #include <vector>
 
 #include "support/classifier_case.cuh"
@@ -38,7 +39,18 @@ results classify(const classifier_case& c, float scale, int misalignment = 0) {
   return {losses.values(), logits.values()};
 }
 
-constexpr auto automatic = classify<classifier_forward_backward_variant::automatic, 512>;
+/// A variant with a block size, for lists that several test cases share.
+template <auto Variant, int BlockSize>
+struct with {
+  static constexpr auto variant = Variant;
+  static constexpr int block_size = BlockSize;
+};
+using ladder = std::tuple<with<classifier_forward_backward_variant::automatic, 512>,
+                          with<classifier_forward_backward_variant::thread_per_row, 32>,
+                          with<classifier_forward_backward_variant::unfused, 96>,
+                          with<classifier_forward_backward_variant::warp_per_row, 96>>;
+using ladder_and_on_chip = decltype(std::tuple_cat(
+    ladder{}, std::tuple<with<classifier_forward_backward_variant::row_on_chip, 64>>{}));
 
 }  // namespace
 
@@ -46,6 +58,9 @@ TEMPLATE_TEST_CASE_SIG("classifier_forward_backward agrees with the reference", 
                        ((classifier_forward_backward_variant Variant, int BlockSize), Variant,
                         BlockSize),
                        (classifier_forward_backward_variant::automatic, 256),
+                       (classifier_forward_backward_variant::thread_per_row, 32),
+                       (classifier_forward_backward_variant::unfused, 96),
+                       (classifier_forward_backward_variant::warp_per_row, 96),
                        (classifier_forward_backward_variant::block_per_row, 32),
                        (classifier_forward_backward_variant::block_per_row, 96),
                        (classifier_forward_backward_variant::block_per_row, 1024),
@@ -92,11 +107,12 @@ TEST_CASE("classifier_forward_backward keeps rows in registers and in shared mem
   }
 }
 
-TEST_CASE("classifier_forward_backward takes large vocabularies, many rows and large logits",
-          "[classifier]") {
+TEMPLATE_LIST_TEST_CASE(
+    "classifier_forward_backward takes large vocabularies, many rows and large logits",
+    "[classifier]", ladder) {
   LLMC_REQUIRE_GPU();
   const auto check = [](const classifier_case& c) {
-    const results actual = automatic(c, dloss, 0);
+    const results actual = classify<TestType::variant, TestType::block_size>(c, dloss);
     check_losses(c, actual.losses);
     check_dlogits(c, actual.dlogits);
   };
@@ -107,7 +123,8 @@ TEST_CASE("classifier_forward_backward takes large vocabularies, many rows and l
   check(random_case({9, 1025, 1028}, 30.0));
 }
 
-TEST_CASE("classifier_forward_backward of the only finite logit is exact", "[classifier]") {
+TEMPLATE_LIST_TEST_CASE("classifier_forward_backward of the only finite logit is exact",
+                        "[classifier]", ladder) {
   LLMC_REQUIRE_GPU();
   const std::int32_t vocabulary = wants_few_sizes() ? 5000 : 100000;
   const std::int32_t middle = vocabulary / 2, last = vocabulary - 1;
@@ -119,12 +136,13 @@ TEST_CASE("classifier_forward_backward of the only finite logit is exact", "[cla
   }
   const classifier_case c(vocabulary, logits,
                           {0, 1, middle, last, llmc::ignored_target, -1, vocabulary});
-  const results actual = automatic(c, 1.0f, 0);
+  const results actual = classify<TestType::variant, TestType::block_size>(c, 1.0f);
   check_close("losses", actual.losses, std::vector<float>(finite.size(), 0), {0, 0});
   check_close("dlogits", actual.dlogits, std::vector<float>(logits.size(), 0), {0, 0});
 }
 
-TEST_CASE("classifier_forward_backward follows the formula at infinities and NaN", "[classifier]") {
+TEMPLATE_LIST_TEST_CASE("classifier_forward_backward follows the formula at infinities and NaN",
+                        "[classifier]", ladder_and_on_chip) {
   LLMC_REQUIRE_GPU();
   const float inf = infinity, nan = not_a_number;
   const classifier_case c(4, {-inf, 0,     0,    -inf,  //
@@ -134,10 +152,7 @@ TEST_CASE("classifier_forward_backward follows the formula at infinities and NaN
                               0,    nan,   0,    0,     //
                               nan,  inf,   -inf, 0},
                           {0, 1, 0, 1, 2, llmc::ignored_target});
-  const bool on_chip = GENERATE(false, true);
-  const results actual =
-      on_chip ? classify<classifier_forward_backward_variant::row_on_chip, 64>(c, 1.0f)
-              : automatic(c, 1.0f, 0);
+  const results actual = classify<TestType::variant, TestType::block_size>(c, 1.0f);
   CHECK(actual.losses[0] == infinity);
   CHECK(c.row(actual.dlogits, 0) == std::vector<float>{-1, 0.5f, 0.5f, 0});
   CHECK(actual.losses[1] == 2e4f);

@@ -1,5 +1,6 @@
 #include <llmc/crossentropy.cuh>
 
+#include <tuple>
 #include <vector>
 
 #include "support/classifier_case.cuh"
@@ -44,14 +45,28 @@ std::vector<float> backward(const classifier_case& c, int misalignment) {
   return dlogits.values();
 }
 
-constexpr auto automatic_forward = forward<crossentropy_forward_variant::automatic, 1024>;
-constexpr auto automatic_backward = backward<crossentropy_backward_variant::automatic, 512>;
+template <crossentropy_forward_variant Forward, int ForwardBlockSize,
+          crossentropy_backward_variant Backward, int BackwardBlockSize>
+struct both {
+  static constexpr auto forward = ::forward<Forward, ForwardBlockSize>;
+  static constexpr auto backward = ::backward<Backward, BackwardBlockSize>;
+};
+using ladder = std::tuple<both<crossentropy_forward_variant::automatic, 1024,
+                               crossentropy_backward_variant::automatic, 512>,
+                          both<crossentropy_forward_variant::thread_per_row, 32,
+                               crossentropy_backward_variant::thread_per_element, 96>,
+                          both<crossentropy_forward_variant::thread_per_row, 96,
+                               crossentropy_backward_variant::thread_per_row, 32>,
+                          both<crossentropy_forward_variant::warp_per_row, 96,
+                               crossentropy_backward_variant::warp_per_row, 96>>;
 
 }  // namespace
 
 TEMPLATE_TEST_CASE_SIG("crossentropy_forward agrees with the reference", "[crossentropy]",
                        ((crossentropy_forward_variant Variant, int BlockSize), Variant, BlockSize),
                        (crossentropy_forward_variant::automatic, 1024),
+                       (crossentropy_forward_variant::thread_per_row, 32),
+                       (crossentropy_forward_variant::warp_per_row, 96),
                        (crossentropy_forward_variant::block_per_row, 32),
                        (crossentropy_forward_variant::block_per_row, 96)) {
   LLMC_REQUIRE_GPU();
@@ -70,6 +85,9 @@ TEMPLATE_TEST_CASE_SIG("crossentropy_forward agrees with the reference", "[cross
 TEMPLATE_TEST_CASE_SIG("crossentropy_backward agrees with the reference", "[crossentropy]",
                        ((crossentropy_backward_variant Variant, int BlockSize), Variant, BlockSize),
                        (crossentropy_backward_variant::automatic, 256),
+                       (crossentropy_backward_variant::thread_per_element, 96),
+                       (crossentropy_backward_variant::thread_per_row, 32),
+                       (crossentropy_backward_variant::warp_per_row, 96),
                        (crossentropy_backward_variant::block_per_row, 32),
                        (crossentropy_backward_variant::block_per_row, 96),
                        (crossentropy_backward_variant::row_on_chip, 32),
@@ -104,20 +122,22 @@ TEST_CASE("crossentropy_backward keeps rows in registers and in shared memory", 
   }
 }
 
-TEST_CASE("crossentropy takes large vocabularies, many rows and large logits", "[crossentropy]") {
+TEMPLATE_LIST_TEST_CASE("crossentropy takes large vocabularies, many rows and large logits",
+                        "[crossentropy]", ladder) {
   LLMC_REQUIRE_GPU();
   for (const classifier_shape& shape :
        unless_few<classifier_shape>({{9, 50257, 50304}, {6, 100003, 100003}, {65537, 5, 8}})) {
     const classifier_case c = random_case(shape);
-    check_losses(c, automatic_forward(c, 0));
-    check_dlogits(c, automatic_backward(c, 0));
+    check_losses(c, TestType::forward(c, 0));
+    check_dlogits(c, TestType::backward(c, 0));
   }
   const classifier_case large = random_case({9, 1025, 1028}, 30.0);
-  check_losses(large, automatic_forward(large, 0));
-  check_dlogits(large, automatic_backward(large, 0));
+  check_losses(large, TestType::forward(large, 0));
+  check_dlogits(large, TestType::backward(large, 0));
 }
 
-TEST_CASE("crossentropy of the only finite logit is exact", "[crossentropy]") {
+TEMPLATE_LIST_TEST_CASE("crossentropy of the only finite logit is exact", "[crossentropy]",
+                        ladder) {
   LLMC_REQUIRE_GPU();
   const std::int32_t vocabulary = wants_few_sizes() ? 5000 : 100000;
   const std::int32_t middle = vocabulary / 2, last = vocabulary - 1;
@@ -130,11 +150,12 @@ TEST_CASE("crossentropy of the only finite logit is exact", "[crossentropy]") {
   const classifier_case c(vocabulary, logits,
                           {0, 1, middle, last, llmc::ignored_target, -1, vocabulary});
   CHECK(c.out_of_range == 2);
-  check_close("losses", automatic_forward(c, 0), std::vector<float>(finite.size(), 0), {0, 0});
-  check_close("dlogits", automatic_backward(c, 0), std::vector<float>(logits.size(), 0), {0, 0});
+  check_close("losses", TestType::forward(c, 0), std::vector<float>(finite.size(), 0), {0, 0});
+  check_close("dlogits", TestType::backward(c, 0), std::vector<float>(logits.size(), 0), {0, 0});
 }
 
-TEST_CASE("crossentropy follows the formula at infinities and NaN", "[crossentropy]") {
+TEMPLATE_LIST_TEST_CASE("crossentropy follows the formula at infinities and NaN", "[crossentropy]",
+                        ladder) {
   LLMC_REQUIRE_GPU();
   const float inf = infinity, nan = not_a_number;
   const classifier_case c(5, {-inf,  0,      1,    -inf, 2,     //
@@ -145,8 +166,8 @@ TEST_CASE("crossentropy follows the formula at infinities and NaN", "[crossentro
                               -inf,  nan,    -inf, 0,    0,     //
                               nan,   nan,    inf,  -inf, 0},
                           {0, 1, 0, 0, 0, 0, llmc::ignored_target});
-  const std::vector<float> losses = automatic_forward(c, 0);
-  const std::vector<float> dlogits = automatic_backward(c, 0);
+  const std::vector<float> losses = TestType::forward(c, 0);
+  const std::vector<float> dlogits = TestType::backward(c, 0);
   const tolerance few_ulps{1e-6, 1e-6};
   for (std::int64_t row = 0; row < c.shape.rows; ++row) {
     INFO("row " << row);
@@ -176,7 +197,12 @@ TEST_CASE("crossentropy_forward does without a counter", "[crossentropy]") {
   check_losses(c, losses.values());
 }
 
-TEST_CASE("crossentropy_backward may write dlogits over logits", "[crossentropy]") {
+TEMPLATE_TEST_CASE_SIG("crossentropy_backward may write dlogits over logits", "[crossentropy]",
+                       ((crossentropy_backward_variant Variant, int BlockSize), Variant, BlockSize),
+                       (crossentropy_backward_variant::automatic, 256),
+                       (crossentropy_backward_variant::thread_per_element, 96),
+                       (crossentropy_backward_variant::thread_per_row, 32),
+                       (crossentropy_backward_variant::warp_per_row, 96)) {
   LLMC_REQUIRE_GPU();
   const classifier_case c =
       random_case(GENERATE(classifier_shape{7, 5001, 5003}, classifier_shape{7, 50001, 50004}));
@@ -184,7 +210,7 @@ TEST_CASE("crossentropy_backward may write dlogits over logits", "[crossentropy]
   const buffer<std::int32_t> targets(c.targets);
   output dlogits(c.logits);
   run({&dlogits}, [&](cudaStream_t s) {
-    llmc::crossentropy_backward(dlogits, dlosses, dlogits, targets, c.shape, s);
+    llmc::crossentropy_backward<Variant, BlockSize>(dlogits, dlosses, dlogits, targets, c.shape, s);
   });
   check_dlogits(c, dlogits.values());
 }

@@ -77,15 +77,14 @@ gelu_results results_of(const std::vector<float>& values) {
 
 }  // namespace
 
-TEMPLATE_TEST_CASE_SIG("gelu_forward agrees with the reference", "[gelu]",
-                       ((gelu_forward_variant Variant, int BlockSize), Variant, BlockSize),
-                       (gelu_forward_variant::automatic, 256),
-                       (gelu_forward_variant::pack_per_thread, 32),
-                       (gelu_forward_variant::pack_per_thread, 96),
-                       (gelu_forward_variant::pack_per_thread, 1024),
-                       (gelu_forward_variant::packs_per_thread, 32),
-                       (gelu_forward_variant::packs_per_thread, 96),
-                       (gelu_forward_variant::packs_per_thread, 1024)) {
+TEMPLATE_TEST_CASE_SIG(
+    "gelu_forward agrees with the reference", "[gelu]",
+    ((gelu_forward_variant Variant, int BlockSize), Variant, BlockSize),
+    (gelu_forward_variant::automatic, 256), (gelu_forward_variant::element_per_thread, 32),
+    (gelu_forward_variant::element_per_thread, 1024), (gelu_forward_variant::pack_per_thread, 32),
+    (gelu_forward_variant::pack_per_thread, 96), (gelu_forward_variant::pack_per_thread, 1024),
+    (gelu_forward_variant::packs_per_thread, 32), (gelu_forward_variant::packs_per_thread, 96),
+    (gelu_forward_variant::packs_per_thread, 1024)) {
   LLMC_REQUIRE_GPU();
   for (const std::int64_t count : awkward_sizes) {
     const gelu_case c(count);
@@ -94,15 +93,14 @@ TEMPLATE_TEST_CASE_SIG("gelu_forward agrees with the reference", "[gelu]",
   check_forward<Variant, BlockSize>(gelu_case(100003), 0);
 }
 
-TEMPLATE_TEST_CASE_SIG("gelu_backward agrees with the reference", "[gelu]",
-                       ((gelu_backward_variant Variant, int BlockSize), Variant, BlockSize),
-                       (gelu_backward_variant::automatic, 256),
-                       (gelu_backward_variant::pack_per_thread, 32),
-                       (gelu_backward_variant::pack_per_thread, 96),
-                       (gelu_backward_variant::pack_per_thread, 1024),
-                       (gelu_backward_variant::packs_per_thread, 32),
-                       (gelu_backward_variant::packs_per_thread, 96),
-                       (gelu_backward_variant::packs_per_thread, 1024)) {
+TEMPLATE_TEST_CASE_SIG(
+    "gelu_backward agrees with the reference", "[gelu]",
+    ((gelu_backward_variant Variant, int BlockSize), Variant, BlockSize),
+    (gelu_backward_variant::automatic, 256), (gelu_backward_variant::element_per_thread, 32),
+    (gelu_backward_variant::element_per_thread, 1024), (gelu_backward_variant::pack_per_thread, 32),
+    (gelu_backward_variant::pack_per_thread, 96), (gelu_backward_variant::pack_per_thread, 1024),
+    (gelu_backward_variant::packs_per_thread, 32), (gelu_backward_variant::packs_per_thread, 96),
+    (gelu_backward_variant::packs_per_thread, 1024)) {
   LLMC_REQUIRE_GPU();
   for (const std::int64_t count : awkward_sizes) {
     const gelu_case c(count);
@@ -149,20 +147,28 @@ TEST_CASE("gelu of huge numbers is finite, and of NaN is NaN", "[gelu]") {
   CHECK(special.out[2] == inf);
 }
 
-TEST_CASE("gelu_forward may write over its input", "[gelu]") {
+TEMPLATE_TEST_CASE_SIG("gelu_forward may write over its input", "[gelu]",
+                       ((gelu_forward_variant Variant), Variant),
+                       gelu_forward_variant::element_per_thread,
+                       gelu_forward_variant::pack_per_thread,
+                       gelu_forward_variant::packs_per_thread) {
   LLMC_REQUIRE_GPU();
   const gelu_case c(1023);
   output out(c.inp);
-  run({&out}, [&](cudaStream_t s) { llmc::gelu_forward(out, out, c.count, s); });
+  run({&out}, [&](cudaStream_t s) { llmc::gelu_forward<Variant>(out, out, c.count, s); });
   check_close("out", out.values(), c.out, forward_tolerance);
 }
 
-TEST_CASE("gelu_backward may write dinp over dout", "[gelu]") {
+TEMPLATE_TEST_CASE_SIG("gelu_backward may write dinp over dout", "[gelu]",
+                       ((gelu_backward_variant Variant), Variant),
+                       gelu_backward_variant::element_per_thread,
+                       gelu_backward_variant::pack_per_thread,
+                       gelu_backward_variant::packs_per_thread) {
   LLMC_REQUIRE_GPU();
   const gelu_case c(1023);
   const buffer<float> inp(c.inp);
   output dinp(c.dout);
-  run({&dinp}, [&](cudaStream_t s) { llmc::gelu_backward(dinp, dinp, inp, c.count, s); });
+  run({&dinp}, [&](cudaStream_t s) { llmc::gelu_backward<Variant>(dinp, dinp, inp, c.count, s); });
   check_close("dinp", dinp.values(), c.dinp, backward_tolerance);
 }
 

@@ -2,6 +2,9 @@
 #include <llmc/reference/layernorm.hpp>
 
 #include <algorithm>
+#include <cmath>
+#include <limits>
+#include <string>
 #include <vector>
 
 #include "support/compare.hpp"
@@ -43,12 +46,33 @@ struct layernorm_case {
     dbias.resize(weight.size());
     llmc::reference::layernorm_forward(out.data(), mean.data(), rstd.data(), widen(inp).data(),
                                        widen(weight).data(), widen(bias).data(), shape, epsilon);
+    differentiate();
+  }
+
+  void differentiate() {
     llmc::reference::layernorm_backward(dinp.data(), dweight.data(), dbias.data(),
                                         widen(dout).data(), widen(inp).data(), widen(weight).data(),
                                         mean.data(), rstd.data(), shape, accumulation::overwrite);
   }
 };
 
+/// A backward pass whose sums over the rows are of small multiples of a half, so that they are
+/// exact in any order: atomics then give the same bits, too.
+layernorm_case whole_number_case(row_shape shape) {
+  layernorm_case c(shape);
+  const auto make_whole = [](std::vector<float>& values, std::uint32_t seed) {
+    const auto integers = random_integers(static_cast<std::int64_t>(values.size()), 5, seed);
+    for (std::size_t i = 0; i < values.size(); ++i) values[i] = static_cast<float>(integers[i] - 2);
+  };
+  make_whole(c.inp, 5);
+  make_whole(c.dout, 6);
+  std::fill(c.mean.begin(), c.mean.end(), 1.0);
+  std::fill(c.rstd.begin(), c.rstd.end(), 0.5);
+  c.differentiate();
+  return c;
+}
+
+/// At least 1.
 double largest_rstd(const layernorm_case& c) {
   double largest = 1;
   for (const double r : c.rstd) largest = std::max(largest, r);
@@ -59,6 +83,15 @@ double largest_rstd(const layernorm_case& c) {
 /// multiplies that error: with C = 1 it is 1 / sqrt(epsilon).
 tolerance row_tolerance(const layernorm_case& c, double input_scale) {
   return sum_tolerance(c.shape.channels, 4 * input_scale * largest_rstd(c));
+}
+
+/// The relative error of rstd that one_pass_variance promises.
+double cancellation_error(const layernorm_case& c) {
+  double worst = 0;
+  for (std::size_t r = 0; r < c.mean.size(); ++r) {
+    worst = std::max(worst, 1 + c.mean[r] * c.mean[r] * c.rstd[r] * c.rstd[r]);
+  }
+  return 8 * std::numeric_limits<float>::epsilon() * worst;
 }
 
 template <layernorm_forward_variant Variant, int BlockSize>
@@ -72,9 +105,16 @@ void check_forward(const layernorm_case& c, double input_scale, int misalignment
     llmc::layernorm_forward<Variant, BlockSize>(out, mean, rstd, inp, weight, bias, c.shape,
                                                 epsilon, s);
   });
-  check_close("out", out.values(), c.out, row_tolerance(c, input_scale));
+  tolerance allowed_out = row_tolerance(c, input_scale);
+  tolerance allowed_rstd{0, 1e-5 * input_scale};
+  if (Variant == layernorm_forward_variant::one_pass_variance) {
+    constexpr double largest_out = 16;
+    allowed_out.absolute += largest_out * cancellation_error(c);
+    allowed_rstd.relative += cancellation_error(c);
+  }
+  check_close("out", out.values(), c.out, allowed_out);
   check_close("mean", mean.values(), c.mean, sum_tolerance(c.shape.channels, input_scale));
-  check_close("rstd", rstd.values(), c.rstd, {0, 1e-5 * input_scale});
+  check_close("rstd", rstd.values(), c.rstd, allowed_rstd);
 }
 
 template <layernorm_backward_variant Variant, int BlockSize>
@@ -105,9 +145,15 @@ void check_backward(const layernorm_case& c, accumulation mode, int misalignment
 TEMPLATE_TEST_CASE_SIG("layernorm_forward agrees with the reference", "[layernorm]",
                        ((layernorm_forward_variant Variant, int BlockSize), Variant, BlockSize),
                        (layernorm_forward_variant::automatic, 256),
+                       (layernorm_forward_variant::thread_per_row, 96),
+                       (layernorm_forward_variant::three_kernels, 96),
+                       (layernorm_forward_variant::three_kernels, 1024),
                        (layernorm_forward_variant::warp_per_row, 32),
                        (layernorm_forward_variant::warp_per_row, 96),
                        (layernorm_forward_variant::warp_per_row, 1024),
+                       (layernorm_forward_variant::one_pass_variance, 96),
+                       (layernorm_forward_variant::row_in_shared_memory, 96),
+                       (layernorm_forward_variant::row_in_shared_memory, 1024),
                        (layernorm_forward_variant::row_in_registers, 32),
                        (layernorm_forward_variant::row_in_registers, 96),
                        (layernorm_forward_variant::row_in_registers, 1024)) {
@@ -120,11 +166,50 @@ TEMPLATE_TEST_CASE_SIG("layernorm_forward agrees with the reference", "[layernor
   }
 }
 
-TEST_CASE("layernorm_forward keeps its digits where the mean is large", "[layernorm]") {
+TEMPLATE_TEST_CASE_SIG("layernorm_forward keeps its digits where the mean is large", "[layernorm]",
+                       ((layernorm_forward_variant Variant, int BlockSize), Variant, BlockSize),
+                       (layernorm_forward_variant::automatic, 256),
+                       (layernorm_forward_variant::thread_per_row, 96),
+                       (layernorm_forward_variant::three_kernels, 96),
+                       (layernorm_forward_variant::warp_per_row, 96),
+                       (layernorm_forward_variant::row_in_shared_memory, 96)) {
   LLMC_REQUIRE_GPU();
-  // One-pass variance, E[x^2] - E[x]^2, has none left here.
+  check_forward<Variant, BlockSize>(layernorm_case({17, 768}, 3000.0), 3000.0, 0);
+}
+
+TEST_CASE("layernorm_forward by one_pass_variance loses the digits that a large mean takes",
+          "[layernorm]") {
+  LLMC_REQUIRE_GPU();
+  constexpr auto one_pass = layernorm_forward_variant::one_pass_variance;
+  check_forward<one_pass, 96>(layernorm_case({17, 768}, 30.0), 30.0, 0);
+
+  // Squares of 9e6 are 1 apart in FP32, and the variance is 1.
   const layernorm_case c({17, 768}, 3000.0);
-  check_forward<layernorm_forward_variant::automatic, 256>(c, 3000.0, 0);
+  const buffer<float> inp(c.inp), weight(c.weight), bias(c.bias);
+  output out(17 * 768), mean(17), rstd(17);
+  run({&out, &mean, &rstd}, [&](cudaStream_t s) {
+    llmc::layernorm_forward<one_pass, 96>(out, mean, rstd, inp, weight, bias, c.shape, epsilon, s);
+  });
+  check_close("mean", mean.values(), c.mean, sum_tolerance(768, 3000.0));
+  const tolerance kept_by_the_others{0, 1e-5 * 3000};
+  CHECK(compare(rstd.values(), c.rstd, kept_by_the_others).wrong > 0);
+}
+
+TEST_CASE("layernorm_forward by one_pass_variance finds none in a single number", "[layernorm]") {
+  LLMC_REQUIRE_GPU();
+  // The square is not exact in FP32; what its rounding leaves must not count as variance.
+  const float number = 1.1f;
+  const buffer<float> inp(std::vector<float>{number}), weight(std::vector<float>{2.0f}),
+      bias(std::vector<float>{3.0f});
+  output out(1), mean(1), rstd(1);
+  run({&out, &mean, &rstd}, [&](cudaStream_t s) {
+    llmc::layernorm_forward<layernorm_forward_variant::one_pass_variance, 96>(
+        out, mean, rstd, inp, weight, bias, {1, 1}, epsilon, s);
+  });
+  check_close("out", out.values(), std::vector<double>{3}, {0, 0});
+  check_close("mean", mean.values(), std::vector<double>{number}, {0, 0});
+  check_close("rstd", rstd.values(), std::vector<double>{1 / std::sqrt(double{epsilon})},
+              {0, 1e-6});
 }
 
 TEST_CASE("layernorm_forward takes rows of any length", "[layernorm]") {
@@ -144,21 +229,57 @@ TEST_CASE("layernorm_forward takes more rows than a grid's y extent", "[layernor
   }
 }
 
-TEST_CASE("layernorm_forward may write over its input and leave out the statistics",
-          "[layernorm]") {
+TEMPLATE_TEST_CASE_SIG("layernorm_forward may write over its input and leave out the statistics",
+                       "[layernorm]",
+                       ((layernorm_forward_variant Variant, int BlockSize), Variant, BlockSize),
+                       (layernorm_forward_variant::automatic, 256),
+                       (layernorm_forward_variant::thread_per_row, 96),
+                       (layernorm_forward_variant::warp_per_row, 96),
+                       (layernorm_forward_variant::one_pass_variance, 96),
+                       (layernorm_forward_variant::row_in_shared_memory, 96)) {
   LLMC_REQUIRE_GPU();
   const layernorm_case c({7, GENERATE(65, 768, 1600, 8193)});
   const buffer<float> weight(c.weight), bias(c.bias);
   output out(c.inp);
   run({&out}, [&](cudaStream_t s) {
-    llmc::layernorm_forward(out, nullptr, nullptr, out, weight, bias, c.shape, epsilon, s);
+    llmc::layernorm_forward<Variant, BlockSize>(out, nullptr, nullptr, out, weight, bias, c.shape,
+                                                epsilon, s);
   });
   check_close("out", out.values(), c.out, row_tolerance(c, 1.0));
+}
+
+TEST_CASE("layernorm_forward in three_kernels may write over its input", "[layernorm]") {
+  LLMC_REQUIRE_GPU();
+  const layernorm_case c({7, GENERATE(65, 768, 8193)});
+  const buffer<float> weight(c.weight), bias(c.bias);
+  output out(c.inp), mean(7), rstd(7);
+  run({&out, &mean, &rstd}, [&](cudaStream_t s) {
+    llmc::layernorm_forward<layernorm_forward_variant::three_kernels, 96>(
+        out, mean, rstd, out, weight, bias, c.shape, epsilon, s);
+  });
+  check_close("out", out.values(), c.out, row_tolerance(c, 1.0));
+}
+
+TEST_CASE("layernorm_forward in shared memory takes what fits there and no more", "[layernorm]") {
+  LLMC_REQUIRE_GPU();
+  constexpr auto in_shared_memory = layernorm_forward_variant::row_in_shared_memory;
+  const std::int64_t most = llmc::detail::most_channels_in_shared_memory("test", 1);
+  for (const std::int64_t channels : {most - 1, most}) {
+    check_forward<in_shared_memory, 1024>(layernorm_case({2, channels}), 1.0, 0);
+  }
+  const buffer<float> x(1);
+  CHECK_THROWS_WITH((llmc::layernorm_forward<in_shared_memory, 1024>(
+                        x, x, x, x, x, x, {1, most + 1}, epsilon, nullptr)),
+                    "llmc::layernorm_forward: the variant row_in_shared_memory takes at most " +
+                        std::to_string(most) + " channels on this device, got " +
+                        std::to_string(most + 1));
 }
 
 TEMPLATE_TEST_CASE_SIG("layernorm_backward agrees with the reference", "[layernorm]",
                        ((layernorm_backward_variant Variant, int BlockSize), Variant, BlockSize),
                        (layernorm_backward_variant::automatic, 256),
+                       (layernorm_backward_variant::shared_partials, 96),
+                       (layernorm_backward_variant::shared_partials, 1024),
                        (layernorm_backward_variant::warp_per_row, 32),
                        (layernorm_backward_variant::warp_per_row, 96),
                        (layernorm_backward_variant::warp_per_row, 1024),
@@ -179,12 +300,26 @@ TEMPLATE_TEST_CASE_SIG("layernorm_backward agrees with the reference", "[layerno
   }
 }
 
+TEST_CASE("layernorm_backward by atomics adds every row once", "[layernorm]") {
+  LLMC_REQUIRE_GPU();
+  constexpr auto by_atomics = layernorm_backward_variant::thread_per_row;
+  const std::int64_t rows = GENERATE(1, 31, 33, 300);
+  const accumulation mode = GENERATE(accumulation::overwrite, accumulation::add);
+  for (const std::int64_t channels : awkward_sizes) {
+    const layernorm_case c = whole_number_case({rows, channels});
+    for (const int misalignment : {0, 1}) check_backward<by_atomics, 96>(c, mode, misalignment);
+  }
+}
+
 TEST_CASE("layernorm_backward takes wide rows and many rows", "[layernorm]") {
   LLMC_REQUIRE_GPU();
   for (const row_shape shape :
        {row_shape{3, 8192}, row_shape{65537, 8}, row_shape{4500, 100}, row_shape{1100, 1100}}) {
-    check_backward<layernorm_backward_variant::automatic, 256>(layernorm_case(shape),
-                                                               accumulation::overwrite, 0);
+    const layernorm_case c(shape);
+    check_backward<layernorm_backward_variant::automatic, 256>(c, accumulation::overwrite, 0);
+    check_backward<layernorm_backward_variant::shared_partials, 96>(c, accumulation::overwrite, 0);
+    check_backward<layernorm_backward_variant::thread_per_row, 96>(whole_number_case(shape),
+                                                                   accumulation::overwrite, 0);
   }
   for (const std::int64_t channels : row_lengths) {
     const layernorm_case c({19, channels});
@@ -195,28 +330,53 @@ TEST_CASE("layernorm_backward takes wide rows and many rows", "[layernorm]") {
   }
 }
 
-TEST_CASE("layernorm_backward may write dinp over dout", "[layernorm]") {
+TEST_CASE("layernorm_backward in shared memory takes what fits there and no more", "[layernorm]") {
   LLMC_REQUIRE_GPU();
-  const layernorm_case c({70, GENERATE(65, 768, 1600, 8193)});
+  constexpr auto in_shared_memory = layernorm_backward_variant::shared_partials;
+  const std::int64_t most = llmc::detail::most_channels_in_shared_memory("test", 2);
+  check_backward<in_shared_memory, 1024>(layernorm_case({19, most}), accumulation::overwrite, 0);
+  const buffer<float> x(1);
+  CHECK_THROWS_WITH(
+      (llmc::layernorm_backward<in_shared_memory, 1024>(x, x, x, x.get(), x, x, x, x, x,
+                                                        {1, most + 1}, accumulation::add, nullptr)),
+      "llmc::layernorm_backward: the variant shared_partials takes at most " +
+          std::to_string(most) + " channels on this device, got " + std::to_string(most + 1));
+}
+
+TEMPLATE_TEST_CASE_SIG("layernorm_backward may write dinp over dout", "[layernorm]",
+                       ((layernorm_backward_variant Variant, int BlockSize), Variant, BlockSize),
+                       (layernorm_backward_variant::automatic, 256),
+                       (layernorm_backward_variant::thread_per_row, 96),
+                       (layernorm_backward_variant::shared_partials, 96),
+                       (layernorm_backward_variant::warp_per_row, 96)) {
+  LLMC_REQUIRE_GPU();
+  const layernorm_case c = whole_number_case({70, GENERATE(65, 768, 1600, 8193)});
   const buffer<float> inp(c.inp), weight(c.weight), mean(narrow(c.mean)), rstd(narrow(c.rstd));
   const buffer<unsigned char> workspace(
       static_cast<std::int64_t>(llmc::layernorm_backward_workspace_bytes(c.shape)));
   output dinp(c.dout), dweight(c.shape.channels), dbias(c.shape.channels);
   run({&dinp, &dweight, &dbias}, [&](cudaStream_t s) {
-    llmc::layernorm_backward(dinp, dweight, dbias, workspace.get(), dinp, inp, weight, mean, rstd,
-                             c.shape, accumulation::overwrite, s);
+    llmc::layernorm_backward<Variant, BlockSize>(dinp, dweight, dbias, workspace.get(), dinp, inp,
+                                                 weight, mean, rstd, c.shape,
+                                                 accumulation::overwrite, s);
   });
   check_close("dinp", dinp.values(), c.dinp, row_tolerance(c, 4.0));
   check_close("dweight", dweight.values(), c.dweight, sum_tolerance(70, 8 * largest_rstd(c)));
 }
 
-TEST_CASE("layernorm_backward over no rows gives zero or leaves what was there", "[layernorm]") {
+TEMPLATE_TEST_CASE_SIG("layernorm_backward over no rows gives zero or leaves what was there",
+                       "[layernorm]",
+                       ((layernorm_backward_variant Variant, int BlockSize), Variant, BlockSize),
+                       (layernorm_backward_variant::automatic, 256),
+                       (layernorm_backward_variant::thread_per_row, 96),
+                       (layernorm_backward_variant::shared_partials, 96),
+                       (layernorm_backward_variant::warp_per_row, 96)) {
   LLMC_REQUIRE_GPU();
   const accumulation mode = GENERATE(accumulation::overwrite, accumulation::add);
   output dweight(5, mode), dbias(5, mode);
   run({&dweight, &dbias}, [&](cudaStream_t s) {
-    llmc::layernorm_backward(nullptr, dweight, dbias, nullptr, nullptr, nullptr, nullptr, nullptr,
-                             nullptr, {0, 5}, mode, s);
+    llmc::layernorm_backward<Variant, BlockSize>(nullptr, dweight, dbias, nullptr, nullptr, nullptr,
+                                                 nullptr, nullptr, nullptr, {0, 5}, mode, s);
   });
   check_close("dweight", dweight.values(), expected_gradient({0, 0, 0, 0, 0}, mode), {0, 0});
   check_close("dbias", dbias.values(), expected_gradient({0, 0, 0, 0, 0}, mode), {0, 0});
@@ -240,6 +400,16 @@ TEST_CASE("layernorm_forward refuses bad arguments", "[layernorm]") {
           &x, &x, &x, &x, &x, &x, {1, 2049}, epsilon, nullptr)),
       "llmc::layernorm_forward: the variant row_in_registers takes at most 2048 channels with this "
       "block size, got 2049");
+  const auto in_three = [&](float* mean, float* rstd) {
+    llmc::layernorm_forward<layernorm_forward_variant::three_kernels, 96>(
+        &x, mean, rstd, &x, &x, &x, {1, 1}, epsilon, nullptr);
+  };
+  const std::string needs_both =
+      "llmc::layernorm_forward: the variant three_kernels hands mean and rstd from kernel to "
+      "kernel, so neither may be null";
+  CHECK_THROWS_WITH(in_three(nullptr, &x), needs_both);
+  CHECK_THROWS_WITH(in_three(&x, nullptr), needs_both);
+  CHECK_THROWS_AS(in_three(&x, nullptr), llmc::unsupported);
   CHECK_THROWS_AS(forward(&x, &x, {1, 1}, -1.0f), llmc::invalid_argument);
   CHECK_THROWS_AS(forward(&x, &x, {1, 1}, std::nanf("")), llmc::invalid_argument);
   CHECK_THROWS_AS(forward(&x, &x, {std::int64_t{1} << 40, std::int64_t{1} << 30}, epsilon),

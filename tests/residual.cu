@@ -68,6 +68,8 @@ void check_backward(const residual_case& c, accumulation mode, int misalignment)
 TEMPLATE_TEST_CASE_SIG("residual_forward agrees with the reference", "[residual]",
                        ((residual_forward_variant Variant, int BlockSize), Variant, BlockSize),
                        (residual_forward_variant::automatic, 256),
+                       (residual_forward_variant::element_per_thread, 32),
+                       (residual_forward_variant::element_per_thread, 1024),
                        (residual_forward_variant::pack_per_thread, 32),
                        (residual_forward_variant::pack_per_thread, 96),
                        (residual_forward_variant::pack_per_thread, 1024),
@@ -85,6 +87,8 @@ TEMPLATE_TEST_CASE_SIG("residual_forward agrees with the reference", "[residual]
 TEMPLATE_TEST_CASE_SIG("residual_backward agrees with the reference", "[residual]",
                        ((residual_backward_variant Variant, int BlockSize), Variant, BlockSize),
                        (residual_backward_variant::automatic, 256),
+                       (residual_backward_variant::element_per_thread, 32),
+                       (residual_backward_variant::element_per_thread, 1024),
                        (residual_backward_variant::pack_per_thread, 32),
                        (residual_backward_variant::pack_per_thread, 96),
                        (residual_backward_variant::pack_per_thread, 1024),
@@ -100,15 +104,19 @@ TEMPLATE_TEST_CASE_SIG("residual_backward agrees with the reference", "[residual
   check_backward<Variant, BlockSize>(residual_case(100003), mode, 0);
 }
 
-TEST_CASE("residual_forward may write over its inputs", "[residual]") {
+TEMPLATE_TEST_CASE_SIG("residual_forward may write over its inputs", "[residual]",
+                       ((residual_forward_variant Variant), Variant),
+                       residual_forward_variant::element_per_thread,
+                       residual_forward_variant::pack_per_thread,
+                       residual_forward_variant::packs_per_thread) {
   LLMC_REQUIRE_GPU();
   const residual_case c(1023);
   const buffer<float> inp1(c.inp1), inp2(c.inp2);
   output over_inp1(c.inp1), over_inp2(c.inp2), doubled(c.inp1);
   run({&over_inp1, &over_inp2, &doubled}, [&](cudaStream_t s) {
-    llmc::residual_forward(over_inp1, over_inp1, inp2, c.count, s);
-    llmc::residual_forward(over_inp2, inp1, over_inp2, c.count, s);
-    llmc::residual_forward(doubled, doubled, doubled, c.count, s);
+    llmc::residual_forward<Variant>(over_inp1, over_inp1, inp2, c.count, s);
+    llmc::residual_forward<Variant>(over_inp2, inp1, over_inp2, c.count, s);
+    llmc::residual_forward<Variant>(doubled, doubled, doubled, c.count, s);
   });
   check_close("out over inp1", over_inp1.values(), c.out, exact);
   check_close("out over inp2", over_inp2.values(), c.out, exact);
@@ -117,15 +125,19 @@ TEST_CASE("residual_forward may write over its inputs", "[residual]") {
   check_close("out over both", doubled.values(), expected, exact);
 }
 
-TEST_CASE("residual_backward may overwrite dout by either gradient", "[residual]") {
+TEMPLATE_TEST_CASE_SIG("residual_backward may overwrite dout by either gradient", "[residual]",
+                       ((residual_backward_variant Variant), Variant),
+                       residual_backward_variant::element_per_thread,
+                       residual_backward_variant::pack_per_thread,
+                       residual_backward_variant::packs_per_thread) {
   LLMC_REQUIRE_GPU();
   const residual_case c(1023);
   const std::vector<float> expected = c.gradient(accumulation::overwrite);
   const bool first = GENERATE(true, false);
   output shared(c.dout), other(c.count);
   run({&shared, &other}, [&](cudaStream_t s) {
-    llmc::residual_backward(first ? shared : other, first ? other : shared, shared, c.count,
-                            accumulation::overwrite, s);
+    llmc::residual_backward<Variant>(first ? shared : other, first ? other : shared, shared,
+                                     c.count, accumulation::overwrite, s);
   });
   check_close("the gradient over dout", shared.values(), expected, exact);
   check_close("the other gradient", other.values(), expected, exact);

@@ -1,6 +1,7 @@
 #include <llmc/reference/softmax.hpp>
 #include <llmc/softmax.cuh>
 
+#include <tuple>
 #include <vector>
 
 #include "support/classifier_case.cuh"
@@ -61,17 +62,37 @@ void check_backward(const softmax_case& c, int misalignment) {
   check_close("dinp", dinp.values(), c.dinp, gradient_tolerance(c));
 }
 
+/// A variant with a block size, for lists that several test cases share.
+template <auto Variant, int BlockSize>
+struct with {
+  static constexpr auto variant = Variant;
+  static constexpr int block_size = BlockSize;
+};
+using forward_ladder = std::tuple<with<softmax_forward_variant::automatic, 256>,
+                                  with<softmax_forward_variant::thread_per_row, 32>,
+                                  with<softmax_forward_variant::online_thread_per_row, 96>,
+                                  with<softmax_forward_variant::block_reduction, 96>,
+                                  with<softmax_forward_variant::warp_per_row, 96>,
+                                  with<softmax_forward_variant::online_warp_per_row, 96>>;
+using forward_ladder_and_on_chip = decltype(std::tuple_cat(
+    forward_ladder{}, std::tuple<with<softmax_forward_variant::row_on_chip, 32>>{}));
+using backward_ladder = std::tuple<with<softmax_backward_variant::automatic, 256>,
+                                   with<softmax_backward_variant::thread_per_row, 32>,
+                                   with<softmax_backward_variant::warp_per_row, 96>>;
+
 }  // namespace
 
-TEMPLATE_TEST_CASE_SIG("softmax_forward agrees with the reference", "[softmax]",
-                       ((softmax_forward_variant Variant, int BlockSize), Variant, BlockSize),
-                       (softmax_forward_variant::automatic, 256),
-                       (softmax_forward_variant::block_per_row, 32),
-                       (softmax_forward_variant::block_per_row, 96),
-                       (softmax_forward_variant::block_per_row, 1024),
-                       (softmax_forward_variant::row_on_chip, 32),
-                       (softmax_forward_variant::row_on_chip, 96),
-                       (softmax_forward_variant::row_on_chip, 1024)) {
+TEMPLATE_TEST_CASE_SIG(
+    "softmax_forward agrees with the reference", "[softmax]",
+    ((softmax_forward_variant Variant, int BlockSize), Variant, BlockSize),
+    (softmax_forward_variant::automatic, 256), (softmax_forward_variant::thread_per_row, 32),
+    (softmax_forward_variant::online_thread_per_row, 96),
+    (softmax_forward_variant::block_reduction, 96),
+    (softmax_forward_variant::block_reduction, 1024), (softmax_forward_variant::warp_per_row, 96),
+    (softmax_forward_variant::online_warp_per_row, 96),
+    (softmax_forward_variant::block_per_row, 32), (softmax_forward_variant::block_per_row, 96),
+    (softmax_forward_variant::block_per_row, 1024), (softmax_forward_variant::row_on_chip, 32),
+    (softmax_forward_variant::row_on_chip, 96), (softmax_forward_variant::row_on_chip, 1024)) {
   LLMC_REQUIRE_GPU();
   const bool on_chip = Variant == softmax_forward_variant::row_on_chip;
   const std::int64_t rows = GENERATE(1, 5, 33);
@@ -98,15 +119,17 @@ TEST_CASE("softmax_forward keeps rows in registers and in shared memory", "[soft
   }
 }
 
-TEST_CASE("softmax_forward takes long rows, many rows and large scores", "[softmax]") {
+TEMPLATE_LIST_TEST_CASE("softmax_forward takes long rows, many rows and large scores", "[softmax]",
+                        forward_ladder) {
   LLMC_REQUIRE_GPU();
   for (const row_shape shape : {row_shape{3, 100003}, row_shape{65537, 8}}) {
-    check_forward<softmax_forward_variant::automatic, 256>(softmax_case(shape), 0);
+    check_forward<TestType::variant, TestType::block_size>(softmax_case(shape), 0);
   }
-  check_forward<softmax_forward_variant::automatic, 256>(softmax_case({7, 1025}, 30.0), 0);
+  check_forward<TestType::variant, TestType::block_size>(softmax_case({7, 1025}, 30.0), 0);
 }
 
-TEST_CASE("softmax_forward follows the formula at infinities and NaN", "[softmax]") {
+TEMPLATE_LIST_TEST_CASE("softmax_forward follows the formula at infinities and NaN", "[softmax]",
+                        forward_ladder_and_on_chip) {
   LLMC_REQUIRE_GPU();
   constexpr std::int64_t channels = 4000;  // more turns of some threads, fewer of others
   struct {
@@ -134,14 +157,9 @@ TEST_CASE("softmax_forward follows the formula at infinities and NaN", "[softmax
 
   const buffer<float> inp(values);
   output out(row_count * channels);
-  const bool on_chip = GENERATE(false, true);
   run({&out}, [&](cudaStream_t s) {
-    const row_shape shape{row_count, channels};
-    if (on_chip) {
-      llmc::softmax_forward<softmax_forward_variant::row_on_chip, 32>(out, inp, shape, s);
-    } else {
-      llmc::softmax_forward(out, inp, shape, s);
-    }
+    llmc::softmax_forward<TestType::variant, TestType::block_size>(out, inp, {row_count, channels},
+                                                                   s);
   });
   const std::vector<float> actual = out.values();
   const auto boundary = actual.begin() + with_a_softmax * channels;
@@ -149,17 +167,21 @@ TEST_CASE("softmax_forward follows the formula at infinities and NaN", "[softmax
   CHECK(all_nan(std::vector<float>(boundary, actual.end())));
 }
 
-TEST_CASE("softmax_forward may write over its input", "[softmax]") {
+TEMPLATE_LIST_TEST_CASE("softmax_forward may write over its input", "[softmax]", forward_ladder) {
   LLMC_REQUIRE_GPU();
   const softmax_case c({7, GENERATE(3001, 30000)});
   output out(c.inp);
-  run({&out}, [&](cudaStream_t s) { llmc::softmax_forward(out, out, c.shape, s); });
+  run({&out}, [&](cudaStream_t s) {
+    llmc::softmax_forward<TestType::variant, TestType::block_size>(out, out, c.shape, s);
+  });
   check_close("out", out.values(), c.out, probability_tolerance(c.shape.channels, c.range));
 }
 
 TEMPLATE_TEST_CASE_SIG("softmax_backward agrees with the reference", "[softmax]",
                        ((softmax_backward_variant Variant, int BlockSize), Variant, BlockSize),
                        (softmax_backward_variant::automatic, 256),
+                       (softmax_backward_variant::thread_per_row, 32),
+                       (softmax_backward_variant::warp_per_row, 96),
                        (softmax_backward_variant::block_per_row, 32),
                        (softmax_backward_variant::block_per_row, 96),
                        (softmax_backward_variant::block_per_row, 1024)) {
@@ -171,19 +193,22 @@ TEMPLATE_TEST_CASE_SIG("softmax_backward agrees with the reference", "[softmax]"
   }
 }
 
-TEST_CASE("softmax_backward takes long rows and many rows", "[softmax]") {
+TEMPLATE_LIST_TEST_CASE("softmax_backward takes long rows and many rows", "[softmax]",
+                        backward_ladder) {
   LLMC_REQUIRE_GPU();
   for (const row_shape shape : {row_shape{3, 100003}, row_shape{65537, 8}}) {
-    check_backward<softmax_backward_variant::automatic, 256>(softmax_case(shape), 0);
+    check_backward<TestType::variant, TestType::block_size>(softmax_case(shape), 0);
   }
 }
 
-TEST_CASE("softmax_backward may write dinp over dout", "[softmax]") {
+TEMPLATE_LIST_TEST_CASE("softmax_backward may write dinp over dout", "[softmax]", backward_ladder) {
   LLMC_REQUIRE_GPU();
   const softmax_case c({7, 3001});
   const buffer<float> out(narrow(c.out));
   output dinp(c.dout);
-  run({&dinp}, [&](cudaStream_t s) { llmc::softmax_backward(dinp, dinp, out, c.shape, s); });
+  run({&dinp}, [&](cudaStream_t s) {
+    llmc::softmax_backward<TestType::variant, TestType::block_size>(dinp, dinp, out, c.shape, s);
+  });
   check_close("dinp", dinp.values(), c.dinp, gradient_tolerance(c));
 }
 

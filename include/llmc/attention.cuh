@@ -16,6 +16,7 @@
 
 #include <llmc/detail/attention/flash.cuh>
 #include <llmc/detail/attention/materialised.cuh>
+#include <llmc/detail/attention/naive.cuh>
 #include <llmc/detail/checks.hpp>
 #include <llmc/detail/launch.cuh>
 #include <llmc/detail/namespace.hpp>
@@ -29,6 +30,10 @@ LLMC_TYPES_BEGIN
 enum class attention_forward_variant {
   /// The best for this device, shape and precision: `flash` wherever it takes the shape.
   automatic,
+  /// A thread owns a query: it computes each score twice, for the maximum and for the weight, and
+  /// sums `out` in memory. Every precision is done in IEEE FP32. No workspace, any head size, and
+  /// nothing of a masked position reaches an earlier one. Wins nowhere.
+  naive,
   /// Scores in memory, for a run of queries at a time and only for the keys that the run can see:
   /// batched products by cuBLASLt and a softmax between them. `tf32x3` is done in IEEE FP32. Any
   /// head size, but the workspace grows with the scores of a run. A masked key takes part with
@@ -43,13 +48,14 @@ enum class attention_forward_variant {
   flash
 };
 
-inline constexpr std::array attention_forward_variants{attention_forward_variant::automatic,
-                                                       attention_forward_variant::materialised,
-                                                       attention_forward_variant::flash};
+inline constexpr std::array attention_forward_variants{
+    attention_forward_variant::automatic, attention_forward_variant::naive,
+    attention_forward_variant::materialised, attention_forward_variant::flash};
 
 constexpr const char* to_string(attention_forward_variant variant) {
   switch (variant) {
     case attention_forward_variant::automatic: return "automatic";
+    case attention_forward_variant::naive: return "naive";
     case attention_forward_variant::materialised: return "materialised";
     case attention_forward_variant::flash: return "flash";
   }
@@ -60,20 +66,23 @@ constexpr const char* to_string(attention_forward_variant variant) {
 /// that of the shapes which `flash` does not take.
 template <attention_forward_variant Variant>
 inline constexpr int attention_forward_block_size =
-    Variant == attention_forward_variant::flash ? 128 : 256;
+    Variant == attention_forward_variant::flash   ? 128
+    : Variant == attention_forward_variant::naive ? 64
+                                                  : 256;
 
 LLMC_TYPES_END
 
 LLMC_NAMESPACE_BEGIN
 
-/// Bytes of scratch that attention_forward needs for this shape in any precision: none where
-/// `flash` takes it.
+/// Bytes of scratch that attention_forward needs for this shape in any precision: none for `naive`
+/// and where `flash` takes it.
 template <attention_forward_variant Variant = attention_forward_variant::automatic>
 std::size_t attention_forward_workspace_bytes(attention_shape shape) {
   using variant = attention_forward_variant;
   constexpr const char* function = "llmc::attention_forward_workspace_bytes";
   checks::require_shape(function, shape);
   if constexpr (Variant == variant::flash) detail::require_flash(function, shape);
+  if (Variant == variant::naive) return 0;
   if (Variant != variant::materialised && detail::flash_takes(shape)) return 0;
   return detail::materialised_forward_workspace(function, shape).bytes();
 }
@@ -110,13 +119,16 @@ void attention_forward(float* out, float* lse, void* workspace, const float* qkv
   checks::require_pointer(function, "out", out);
   checks::require_pointer(function, "lse", lse);
   checks::require_pointer(function, "qkv", qkv);
-  if constexpr (Variant != variant::materialised) {
+  if constexpr (Variant == variant::naive) {
+    detail::naive_attention{function, shape, BlockSize, stream}.forward(out, lse, qkv);
+  }
+  if constexpr (Variant == variant::automatic || Variant == variant::flash) {
     if (detail::flash_takes(shape)) {
       detail::flash_attention{function, shape, arithmetic, stream}.forward({out, lse, qkv});
       return;
     }
   }
-  if constexpr (Variant != variant::flash) {
+  if constexpr (Variant == variant::automatic || Variant == variant::materialised) {
     checks::require_pointer(function, "workspace", workspace);
     detail::materialised_attention<BlockSize>{function, shape, arithmetic, context, stream}.forward(
         out, lse, workspace, qkv);
@@ -132,6 +144,11 @@ LLMC_TYPES_BEGIN
 enum class attention_backward_variant {
   /// The best for this device, shape and precision: `flash` wherever it takes the shape.
   automatic,
+  /// A thread owns a query and sums its dq; then a thread owns a key and sums its dk and dv over
+  /// the queries, the last first. Each gradient is summed in memory by one thread in one order, and
+  /// every probability is computed once for each. Every precision is done in IEEE FP32. Any head
+  /// size. Wins nowhere.
+  naive,
   /// The probabilities made again in memory from q, k and lse, for a run of queries at a time, and
   /// five batched products by cuBLASLt. `tf32x3` is done in IEEE FP32.
   materialised,
@@ -142,13 +159,14 @@ enum class attention_backward_variant {
   flash
 };
 
-inline constexpr std::array attention_backward_variants{attention_backward_variant::automatic,
-                                                        attention_backward_variant::materialised,
-                                                        attention_backward_variant::flash};
+inline constexpr std::array attention_backward_variants{
+    attention_backward_variant::automatic, attention_backward_variant::naive,
+    attention_backward_variant::materialised, attention_backward_variant::flash};
 
 constexpr const char* to_string(attention_backward_variant variant) {
   switch (variant) {
     case attention_backward_variant::automatic: return "automatic";
+    case attention_backward_variant::naive: return "naive";
     case attention_backward_variant::materialised: return "materialised";
     case attention_backward_variant::flash: return "flash";
   }
@@ -159,21 +177,24 @@ constexpr const char* to_string(attention_backward_variant variant) {
 /// that of the shapes which `flash` does not take.
 template <attention_backward_variant Variant>
 inline constexpr int attention_backward_block_size =
-    Variant == attention_backward_variant::flash ? 128 : 256;
+    Variant == attention_backward_variant::flash   ? 128
+    : Variant == attention_backward_variant::naive ? 64
+                                                   : 256;
 
 LLMC_TYPES_END
 
 LLMC_NAMESPACE_BEGIN
 
 /// Bytes of scratch that attention_backward needs for this shape in any precision: B * NH * T
-/// floats where `flash` takes it.
+/// floats for `naive` and where `flash` takes it.
 template <attention_backward_variant Variant = attention_backward_variant::automatic>
 std::size_t attention_backward_workspace_bytes(attention_shape shape) {
   using variant = attention_backward_variant;
   constexpr const char* function = "llmc::attention_backward_workspace_bytes";
   checks::require_shape(function, shape);
   if constexpr (Variant == variant::flash) detail::require_flash(function, shape);
-  if (Variant != variant::materialised && detail::flash_takes(shape)) {
+  if (Variant == variant::naive ||
+      (Variant != variant::materialised && detail::flash_takes(shape))) {
     return checks::bytes<float>(function, shape.batch, shape.heads, shape.sequence);
   }
   return detail::materialised_backward_workspace(function, shape).bytes();
@@ -218,14 +239,18 @@ void attention_backward(float* dqkv, void* workspace, const float* dout, const f
   checks::require_pointer(function, "qkv", qkv);
   checks::require_pointer(function, "out", out);
   checks::require_pointer(function, "lse", lse);
-  if constexpr (Variant != variant::materialised) {
+  if constexpr (Variant == variant::naive) {
+    detail::naive_attention{function, shape, BlockSize, stream}.backward(
+        {dqkv, static_cast<float*>(workspace), dout, qkv, out, lse});
+  }
+  if constexpr (Variant == variant::automatic || Variant == variant::flash) {
     if (detail::flash_takes(shape)) {
       detail::flash_attention{function, shape, arithmetic, stream}.backward(
           {dqkv, static_cast<float*>(workspace), dout, qkv, out, lse});
       return;
     }
   }
-  if constexpr (Variant != variant::flash) {
+  if constexpr (Variant == variant::automatic || Variant == variant::materialised) {
     detail::materialised_attention<BlockSize>{function, shape, arithmetic, context, stream}
         .backward(dqkv, workspace, dout, qkv, out, lse);
   }

@@ -14,8 +14,11 @@
 #include <cstdint>
 
 #include <llmc/detail/checks.hpp>
+#include <llmc/detail/classifier/ladder.cuh>
+#include <llmc/detail/crossentropy/ladder.cuh>
 #include <llmc/detail/launch.cuh>
 #include <llmc/detail/namespace.hpp>
+#include <llmc/detail/softmax/row_method.cuh>
 #include <llmc/device/reduce.cuh>
 #include <llmc/device/row_on_chip.cuh>
 #include <llmc/device/row_softmax.cuh>
@@ -26,6 +29,15 @@ LLMC_TYPES_BEGIN
 enum class classifier_forward_backward_variant {
   /// The best for this device and shape.
   automatic,
+  /// A thread owns a row and passes over it three times: maximum, sum, gradient. The threads of a
+  /// warp read a whole row apart, so each load asks for 32 places in memory. Wins nowhere.
+  thread_per_row,
+  /// Two kernels, a warp a row in each: the losses, then the gradient, which must find maximum and
+  /// sum again. Wins nowhere; it is there to show what fusing saves.
+  unfused,
+  /// Both in one kernel: a warp owns a row and passes over it twice, maximum and sum together, then
+  /// the gradient. Wins for vocabularies of up to a few hundred and thousands of rows.
+  warp_per_row,
   /// A block owns a row and passes over it twice: maximum and sum together, then, from the end
   /// back, the gradient. The rows in flight fit the L2 cache, so that the second pass costs little
   /// memory traffic but the writing. Wins for vocabularies of a thousand and more that row_on_chip
@@ -40,12 +52,18 @@ enum class classifier_forward_backward_variant {
 
 inline constexpr std::array classifier_forward_backward_variants{
     classifier_forward_backward_variant::automatic,
+    classifier_forward_backward_variant::thread_per_row,
+    classifier_forward_backward_variant::unfused,
+    classifier_forward_backward_variant::warp_per_row,
     classifier_forward_backward_variant::block_per_row,
     classifier_forward_backward_variant::row_on_chip};
 
 constexpr const char* to_string(classifier_forward_backward_variant variant) {
   switch (variant) {
     case classifier_forward_backward_variant::automatic: return "automatic";
+    case classifier_forward_backward_variant::thread_per_row: return "thread_per_row";
+    case classifier_forward_backward_variant::unfused: return "unfused";
+    case classifier_forward_backward_variant::warp_per_row: return "warp_per_row";
     case classifier_forward_backward_variant::block_per_row: return "block_per_row";
     case classifier_forward_backward_variant::row_on_chip: return "row_on_chip";
   }
@@ -53,10 +71,13 @@ constexpr const char* to_string(classifier_forward_backward_variant variant) {
 }
 
 /// Threads a block; not yet measured. With many threads a row block_per_row keeps few rows in
-/// flight, which is what the cache asks for; row_on_chip wants two rows on a multiprocessor.
+/// flight, which is what the cache asks for; row_on_chip wants two rows on a multiprocessor. Where
+/// a thread owns a row, small blocks spread the rows over more multiprocessors.
 template <classifier_forward_backward_variant Variant>
 inline constexpr int classifier_forward_backward_block_size =
-    Variant == classifier_forward_backward_variant::block_per_row ? 1024 : 256;
+    Variant == classifier_forward_backward_variant::thread_per_row  ? 32
+    : Variant == classifier_forward_backward_variant::block_per_row ? 1024
+                                                                    : 256;
 
 LLMC_TYPES_END
 
@@ -124,6 +145,42 @@ __global__ void __launch_bounds__(BlockSize, device::blocks_with_row_on_chip(Blo
   }
 }
 
+/// The losses, then the gradient over the logits.
+inline void launch_classifier_unfused(const char* function, int block_size, float* logits,
+                                      float* losses, std::uint64_t* out_of_range,
+                                      const std::int32_t* targets, classifier_shape shape,
+                                      float dloss, cudaStream_t stream) {
+  using method = online_warp_method;
+  launch_over_rows<method::workers>(function, shape.rows, block_size, stream,
+                                    crossentropy_forward_rows_kernel<method>, losses, out_of_range,
+                                    logits, targets, shape);
+  launch_over_rows<method::workers>(function, shape.rows, block_size, stream,
+                                    crossentropy_backward_rows_kernel<method, dloss_of_all>, logits,
+                                    dloss_of_all{dloss}, logits, targets, shape);
+}
+
+/// block_per_row, row_on_chip and the choice between them.
+template <classifier_forward_backward_variant Variant, int BlockSize>
+void launch_classifier(const char* function, float* logits, float* losses,
+                       std::uint64_t* out_of_range, const std::int32_t* targets,
+                       classifier_shape shape, float dloss, cudaStream_t stream) {
+  const bool wide = is_16_byte_accessible(shape.padded_vocabulary, logits);
+  if constexpr (Variant != classifier_forward_backward_variant::block_per_row) {
+    if (keeps_row_on_chip<Variant>(function, wide, shape.vocabulary, BlockSize)) {
+      launch({function, shape.rows, BlockSize,
+              row_on_chip_shared_bytes(shape.vocabulary, BlockSize), stream},
+             classifier_on_chip_kernel<BlockSize>, logits, losses, out_of_range, targets, shape,
+             dloss);
+      return;
+    }
+  }
+  with_access_width(wide, [&](auto width) {
+    launch({function, shape.rows, BlockSize, 0, stream},
+           classifier_forward_backward_kernel<width(), BlockSize>, logits, losses, out_of_range,
+           targets, shape, dloss);
+  });
+}
+
 }  // namespace detail
 
 /// The loss of every row and, over the logits, its gradient; see the top of this file for the
@@ -158,21 +215,19 @@ void classifier_forward_backward(float* logits, float* losses, std::uint64_t* ou
   checks::require_pointer(function, "losses", losses);
   checks::require_pointer(function, "targets", targets);
 
-  const bool wide = detail::is_16_byte_accessible(shape.padded_vocabulary, logits);
-  if constexpr (Variant != classifier_forward_backward_variant::block_per_row) {
-    if (detail::keeps_row_on_chip<Variant>(function, wide, shape.vocabulary, BlockSize)) {
-      detail::launch({function, shape.rows, BlockSize,
-                      detail::row_on_chip_shared_bytes(shape.vocabulary, BlockSize), stream},
-                     detail::classifier_on_chip_kernel<BlockSize>, logits, losses, out_of_range,
-                     targets, shape, dloss);
-      return;
-    }
+  using variant = classifier_forward_backward_variant;
+  if constexpr (Variant == variant::unfused) {
+    detail::launch_classifier_unfused(function, BlockSize, logits, losses, out_of_range, targets,
+                                      shape, dloss, stream);
+  } else if constexpr (Variant == variant::thread_per_row || Variant == variant::warp_per_row) {
+    using method = detail::crossentropy_method<Variant>;
+    detail::launch_over_rows<typename method::workers>(
+        function, shape.rows, BlockSize, stream, detail::classifier_rows_kernel<method>, logits,
+        losses, out_of_range, targets, shape, dloss);
+  } else {
+    detail::launch_classifier<Variant, BlockSize>(function, logits, losses, out_of_range, targets,
+                                                  shape, dloss, stream);
   }
-  detail::with_access_width(wide, [&](auto width) {
-    detail::launch({function, shape.rows, BlockSize, 0, stream},
-                   detail::classifier_forward_backward_kernel<width(), BlockSize>, logits, losses,
-                   out_of_range, targets, shape, dloss);
-  });
 }
 
 LLMC_NAMESPACE_END

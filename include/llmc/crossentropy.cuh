@@ -14,11 +14,14 @@
 #include <cstdint>
 
 #include <llmc/detail/checks.hpp>
+#include <llmc/detail/crossentropy/ladder.cuh>
 #include <llmc/detail/launch.cuh>
 #include <llmc/detail/namespace.hpp>
+#include <llmc/detail/softmax/row_method.cuh>
 #include <llmc/device/reduce.cuh>
 #include <llmc/device/row_on_chip.cuh>
 #include <llmc/device/row_softmax.cuh>
+#include <llmc/device/row_workers.cuh>
 #include <llmc/types.hpp>
 
 // ---- forward ----
@@ -28,25 +31,38 @@ LLMC_TYPES_BEGIN
 enum class crossentropy_forward_variant {
   /// The best for this device and shape.
   automatic,
+  /// A thread owns a row and passes over it twice: maximum, sum. The threads of a warp read a whole
+  /// row apart, so each load asks for 32 places in memory. Wins nowhere.
+  thread_per_row,
+  /// A warp owns a row and reads it once, maximum and sum together: neighbours read neighbours, and
+  /// reductions are shuffles. Wins for vocabularies of up to a few hundred and thousands of rows.
+  warp_per_row,
   /// A block owns a row and reads it once, maximum and sum together, by four packs at a time. Wins
   /// for vocabularies of a thousand and more; small ones leave most of its threads idle.
   block_per_row
 };
 
 inline constexpr std::array crossentropy_forward_variants{
-    crossentropy_forward_variant::automatic, crossentropy_forward_variant::block_per_row};
+    crossentropy_forward_variant::automatic, crossentropy_forward_variant::thread_per_row,
+    crossentropy_forward_variant::warp_per_row, crossentropy_forward_variant::block_per_row};
 
 constexpr const char* to_string(crossentropy_forward_variant variant) {
   switch (variant) {
     case crossentropy_forward_variant::automatic: return "automatic";
+    case crossentropy_forward_variant::thread_per_row: return "thread_per_row";
+    case crossentropy_forward_variant::warp_per_row: return "warp_per_row";
     case crossentropy_forward_variant::block_per_row: return "block_per_row";
   }
   return "unknown";
 }
 
-/// Threads a block; not yet measured.
+/// Threads a block; not yet measured. Where a thread owns a row, small blocks spread the rows over
+/// more multiprocessors.
 template <crossentropy_forward_variant Variant>
-inline constexpr int crossentropy_forward_block_size = 1024;
+inline constexpr int crossentropy_forward_block_size =
+    Variant == crossentropy_forward_variant::thread_per_row ? 32
+    : Variant == crossentropy_forward_variant::warp_per_row ? 256
+                                                            : 1024;
 
 LLMC_TYPES_END
 
@@ -100,12 +116,20 @@ void crossentropy_forward(float* losses, std::uint64_t* out_of_range, const floa
   checks::require_pointer(function, "logits", logits);
   checks::require_pointer(function, "targets", targets);
 
-  detail::with_access_width(
-      detail::is_16_byte_accessible(shape.padded_vocabulary, logits), [&](auto width) {
-        detail::launch({function, shape.rows, BlockSize, 0, stream},
-                       detail::crossentropy_forward_kernel<width(), BlockSize>, losses,
-                       out_of_range, logits, targets, shape);
-      });
+  using variant = crossentropy_forward_variant;
+  if constexpr (Variant == variant::thread_per_row || Variant == variant::warp_per_row) {
+    using method = detail::crossentropy_method<Variant>;
+    detail::launch_over_rows<typename method::workers>(
+        function, shape.rows, BlockSize, stream, detail::crossentropy_forward_rows_kernel<method>,
+        losses, out_of_range, logits, targets, shape);
+  } else {
+    detail::with_access_width(
+        detail::is_16_byte_accessible(shape.padded_vocabulary, logits), [&](auto width) {
+          detail::launch({function, shape.rows, BlockSize, 0, stream},
+                         detail::crossentropy_forward_kernel<width(), BlockSize>, losses,
+                         out_of_range, logits, targets, shape);
+        });
+  }
 }
 
 LLMC_NAMESPACE_END
@@ -117,6 +141,18 @@ LLMC_TYPES_BEGIN
 enum class crossentropy_backward_variant {
   /// The best for this device and shape.
   automatic,
+  /// Two kernels: a thread a row writes the probabilities out, in three passes, then a thread an
+  /// element turns them into the gradient. Wins nowhere: the second kernel alone moves as much as
+  /// row_on_chip.
+  thread_per_element,
+  /// One kernel, in which a thread owns a row and passes over it three times: maximum, sum,
+  /// gradient. The threads of a warp read a whole row apart, so each load asks for 32 places in
+  /// memory. Wins nowhere.
+  thread_per_row,
+  /// A warp owns a row and passes over it twice: maximum and sum together, then the gradient.
+  /// Neighbours read neighbours, and reductions are shuffles. Wins for vocabularies of up to a few
+  /// hundred and thousands of rows.
+  warp_per_row,
   /// A block owns a row and passes over it twice: maximum and sum, then the gradient, which finds
   /// most of the row in the cache. Wins for vocabularies of a thousand and more that row_on_chip
   /// cannot take; small ones leave most of its threads idle.
@@ -129,22 +165,34 @@ enum class crossentropy_backward_variant {
 };
 
 inline constexpr std::array crossentropy_backward_variants{
-    crossentropy_backward_variant::automatic, crossentropy_backward_variant::block_per_row,
+    crossentropy_backward_variant::automatic,
+    crossentropy_backward_variant::thread_per_element,
+    crossentropy_backward_variant::thread_per_row,
+    crossentropy_backward_variant::warp_per_row,
+    crossentropy_backward_variant::block_per_row,
     crossentropy_backward_variant::row_on_chip};
 
 constexpr const char* to_string(crossentropy_backward_variant variant) {
   switch (variant) {
     case crossentropy_backward_variant::automatic: return "automatic";
+    case crossentropy_backward_variant::thread_per_element: return "thread_per_element";
+    case crossentropy_backward_variant::thread_per_row: return "thread_per_row";
+    case crossentropy_backward_variant::warp_per_row: return "warp_per_row";
     case crossentropy_backward_variant::block_per_row: return "block_per_row";
     case crossentropy_backward_variant::row_on_chip: return "row_on_chip";
   }
   return "unknown";
 }
 
-/// Threads a block; not yet measured.
+/// Threads a block; not yet measured. Where a thread owns a row, small blocks spread the rows over
+/// more multiprocessors.
 template <crossentropy_backward_variant Variant>
 inline constexpr int crossentropy_backward_block_size =
-    Variant == crossentropy_backward_variant::block_per_row ? 1024 : 256;
+    Variant == crossentropy_backward_variant::thread_per_element ||
+            Variant == crossentropy_backward_variant::thread_per_row
+        ? 32
+    : Variant == crossentropy_backward_variant::block_per_row ? 1024
+                                                              : 256;
 
 LLMC_TYPES_END
 
@@ -192,6 +240,42 @@ __global__ void __launch_bounds__(BlockSize, device::blocks_with_row_on_chip(Blo
   }
 }
 
+/// The probabilities go to `dlogits`, and the gradient over them.
+inline void launch_crossentropy_backward_by_elements(const char* function, int block_size,
+                                                     float* dlogits, const float* dlosses,
+                                                     const float* logits,
+                                                     const std::int32_t* targets,
+                                                     classifier_shape shape, cudaStream_t stream) {
+  launch_over_rows<device::lone_thread>(function, shape.rows, block_size, stream,
+                                        crossentropy_probabilities_kernel<plain_thread_method>,
+                                        dlogits, logits, shape);
+  const std::int64_t blocks = ceil_div(shape.rows * shape.padded_vocabulary, block_size);
+  launch({function, blocks, block_size, 0, stream}, crossentropy_elements_kernel<dloss_of_each>,
+         dlogits, dloss_of_each{dlosses}, targets, shape);
+}
+
+/// block_per_row, row_on_chip and the choice between them.
+template <crossentropy_backward_variant Variant, int BlockSize>
+void launch_crossentropy_backward(const char* function, float* dlogits, const float* dlosses,
+                                  const float* logits, const std::int32_t* targets,
+                                  classifier_shape shape, cudaStream_t stream) {
+  const bool wide = is_16_byte_accessible(shape.padded_vocabulary, dlogits, logits);
+  if constexpr (Variant != crossentropy_backward_variant::block_per_row) {
+    if (keeps_row_on_chip<Variant>(function, wide, shape.vocabulary, BlockSize)) {
+      launch({function, shape.rows, BlockSize,
+              row_on_chip_shared_bytes(shape.vocabulary, BlockSize), stream},
+             crossentropy_backward_on_chip_kernel<BlockSize>, dlogits, dlosses, logits, targets,
+             shape);
+      return;
+    }
+  }
+  with_access_width(wide, [&](auto width) {
+    launch({function, shape.rows, BlockSize, 0, stream},
+           crossentropy_backward_kernel<width(), BlockSize>, dlogits, dlosses, logits, targets,
+           shape);
+  });
+}
+
 }  // namespace detail
 
 /// The gradient of crossentropy_forward:
@@ -222,21 +306,21 @@ void crossentropy_backward(float* dlogits, const float* dlosses, const float* lo
   checks::require_pointer(function, "logits", logits);
   checks::require_pointer(function, "targets", targets);
 
-  const bool wide = detail::is_16_byte_accessible(shape.padded_vocabulary, dlogits, logits);
-  if constexpr (Variant != crossentropy_backward_variant::block_per_row) {
-    if (detail::keeps_row_on_chip<Variant>(function, wide, shape.vocabulary, BlockSize)) {
-      detail::launch({function, shape.rows, BlockSize,
-                      detail::row_on_chip_shared_bytes(shape.vocabulary, BlockSize), stream},
-                     detail::crossentropy_backward_on_chip_kernel<BlockSize>, dlogits, dlosses,
-                     logits, targets, shape);
-      return;
-    }
+  using variant = crossentropy_backward_variant;
+  if constexpr (Variant == variant::thread_per_element) {
+    detail::launch_crossentropy_backward_by_elements(function, BlockSize, dlogits, dlosses, logits,
+                                                     targets, shape, stream);
+  } else if constexpr (Variant == variant::thread_per_row || Variant == variant::warp_per_row) {
+    using method = detail::crossentropy_method<Variant>;
+    using dloss = detail::dloss_of_each;
+    detail::launch_over_rows<typename method::workers>(
+        function, shape.rows, BlockSize, stream,
+        detail::crossentropy_backward_rows_kernel<method, dloss>, dlogits, dloss{dlosses}, logits,
+        targets, shape);
+  } else {
+    detail::launch_crossentropy_backward<Variant, BlockSize>(function, dlogits, dlosses, logits,
+                                                             targets, shape, stream);
   }
-  detail::with_access_width(wide, [&](auto width) {
-    detail::launch({function, shape.rows, BlockSize, 0, stream},
-                   detail::crossentropy_backward_kernel<width(), BlockSize>, dlogits, dlosses,
-                   logits, targets, shape);
-  });
 }
 
 LLMC_NAMESPACE_END

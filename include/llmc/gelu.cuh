@@ -25,6 +25,10 @@ LLMC_TYPES_BEGIN
 enum class gelu_forward_variant {
   /// The best for this device and shape.
   automatic,
+  /// The naive form: a thread reads one number and writes one. A warp's loads are contiguous, so no
+  /// byte is fetched in vain, but each instruction moves only 4 bytes a thread. Not meant to
+  /// win: it shows what wider access is worth.
+  element_per_thread,
   /// A thread reads 4 numbers, or 1 where the alignment does not allow 4, and writes
   /// as many. Memory bound, and nearly as fast as can be.
   pack_per_thread,
@@ -33,13 +37,14 @@ enum class gelu_forward_variant {
   packs_per_thread
 };
 
-inline constexpr std::array gelu_forward_variants{gelu_forward_variant::automatic,
-                                                  gelu_forward_variant::pack_per_thread,
-                                                  gelu_forward_variant::packs_per_thread};
+inline constexpr std::array gelu_forward_variants{
+    gelu_forward_variant::automatic, gelu_forward_variant::element_per_thread,
+    gelu_forward_variant::pack_per_thread, gelu_forward_variant::packs_per_thread};
 
 constexpr const char* to_string(gelu_forward_variant variant) {
   switch (variant) {
     case gelu_forward_variant::automatic: return "automatic";
+    case gelu_forward_variant::element_per_thread: return "element_per_thread";
     case gelu_forward_variant::pack_per_thread: return "pack_per_thread";
     case gelu_forward_variant::packs_per_thread: return "packs_per_thread";
   }
@@ -52,7 +57,11 @@ inline constexpr int gelu_forward_block_size = 256;
 
 /// Packs a thread.
 template <gelu_forward_variant Variant>
-inline constexpr int gelu_forward_packs = Variant == gelu_forward_variant::pack_per_thread ? 1 : 4;
+inline constexpr int gelu_forward_packs = 4;
+template <>
+inline constexpr int gelu_forward_packs<gelu_forward_variant::element_per_thread> = 1;
+template <>
+inline constexpr int gelu_forward_packs<gelu_forward_variant::pack_per_thread> = 1;
 
 LLMC_TYPES_END
 
@@ -97,9 +106,10 @@ void gelu_forward(float* out, const float* inp, std::int64_t count, cudaStream_t
   checks::require_pointer(function, "out", out);
   checks::require_pointer(function, "inp", inp);
 
+  const bool wide =
+      Variant != gelu_forward_variant::element_per_thread && detail::is_16_byte_aligned(out, inp);
   detail::launch_elementwise<BlockSize, gelu_forward_packs<Variant>>(
-      function, count, detail::is_16_byte_aligned(out, inp),
-      detail::gelu_forward_operation{{}, out, inp}, stream);
+      function, count, wide, detail::gelu_forward_operation{{}, out, inp}, stream);
 }
 
 LLMC_NAMESPACE_END
@@ -111,6 +121,9 @@ LLMC_TYPES_BEGIN
 enum class gelu_backward_variant {
   /// The best for this device and shape.
   automatic,
+  /// The naive form: a thread reads one number of each input and writes one, 4 bytes an
+  /// instruction. Not meant to win: it shows what wider access is worth.
+  element_per_thread,
   /// A thread reads 4 numbers of each input, or 1 where the alignment does not allow 4, and
   /// writes as many. Memory bound, and nearly as fast as can be.
   pack_per_thread,
@@ -119,13 +132,14 @@ enum class gelu_backward_variant {
   packs_per_thread
 };
 
-inline constexpr std::array gelu_backward_variants{gelu_backward_variant::automatic,
-                                                   gelu_backward_variant::pack_per_thread,
-                                                   gelu_backward_variant::packs_per_thread};
+inline constexpr std::array gelu_backward_variants{
+    gelu_backward_variant::automatic, gelu_backward_variant::element_per_thread,
+    gelu_backward_variant::pack_per_thread, gelu_backward_variant::packs_per_thread};
 
 constexpr const char* to_string(gelu_backward_variant variant) {
   switch (variant) {
     case gelu_backward_variant::automatic: return "automatic";
+    case gelu_backward_variant::element_per_thread: return "element_per_thread";
     case gelu_backward_variant::pack_per_thread: return "pack_per_thread";
     case gelu_backward_variant::packs_per_thread: return "packs_per_thread";
   }
@@ -138,8 +152,11 @@ inline constexpr int gelu_backward_block_size = 256;
 
 /// Packs a thread.
 template <gelu_backward_variant Variant>
-inline constexpr int gelu_backward_packs =
-    Variant == gelu_backward_variant::pack_per_thread ? 1 : 4;
+inline constexpr int gelu_backward_packs = 4;
+template <>
+inline constexpr int gelu_backward_packs<gelu_backward_variant::element_per_thread> = 1;
+template <>
+inline constexpr int gelu_backward_packs<gelu_backward_variant::pack_per_thread> = 1;
 
 LLMC_TYPES_END
 
@@ -188,9 +205,10 @@ void gelu_backward(float* dinp, const float* dout, const float* inp, std::int64_
   checks::require_pointer(function, "dout", dout);
   checks::require_pointer(function, "inp", inp);
 
+  const bool wide = Variant != gelu_backward_variant::element_per_thread &&
+                    detail::is_16_byte_aligned(dinp, dout, inp);
   detail::launch_elementwise<BlockSize, gelu_backward_packs<Variant>>(
-      function, count, detail::is_16_byte_aligned(dinp, dout, inp),
-      detail::gelu_backward_operation{{}, dinp, dout, inp}, stream);
+      function, count, wide, detail::gelu_backward_operation{{}, dinp, dout, inp}, stream);
 }
 
 LLMC_NAMESPACE_END

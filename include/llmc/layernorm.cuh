@@ -10,16 +10,20 @@
 #include <llmc/detail/cuda_only.hpp>
 
 #include <array>
+#include <cstddef>
 #include <cstdint>
 
 #include <llmc/detail/checks.hpp>
 #include <llmc/detail/launch.cuh>
+#include <llmc/detail/layernorm/by_warps.cuh>
+#include <llmc/detail/layernorm/forward_arrays.cuh>
 #include <llmc/detail/layernorm/in_registers.cuh>
+#include <llmc/detail/layernorm/in_shared_memory.cuh>
+#include <llmc/detail/layernorm/naive.cuh>
 #include <llmc/detail/namespace.hpp>
 #include <llmc/device/column_sum.cuh>
 #include <llmc/device/layernorm_registers.cuh>
-#include <llmc/device/pack.cuh>
-#include <llmc/device/reduce.cuh>
+#include <llmc/device/layernorm_row.cuh>
 #include <llmc/types.hpp>
 
 // ---- forward ----
@@ -29,25 +33,51 @@ LLMC_TYPES_BEGIN
 enum class layernorm_forward_variant {
   /// The best for this device and shape.
   automatic,
+  /// The naive form: a thread owns a row and passes over it three times: mean, squared deviations,
+  /// result. The threads of a warp read a row's length apart, so each load touches 32 lines of the
+  /// cache for 32 numbers. Not meant to win: it shows what a warp that reads a row together is
+  /// worth. Its sums are not trees, so they lose more digits on long rows.
+  thread_per_row,
+  /// A kernel for mean, one for rstd, one for the result. A block owns a row in the first two and
+  /// adds up in shared memory; each number has a thread in the third. All loads are contiguous, but
+  /// each kernel reads the whole matrix again. Not meant to win: it shows what one kernel is worth.
+  /// mean and rstd carry the statistics from kernel to kernel, so neither may be null.
+  three_kernels,
   /// A warp owns a row and passes over it three times: mean, squared deviations, result. The second
   /// and third pass hit the cache. The deviations are taken from the mean itself, so no digits are
   /// lost where the mean is large. Wins for rows that row_in_registers cannot take, from a few
   /// hundred rows on; with fewer, most of the GPU idles.
   warp_per_row,
-  /// The same computation, but the row is read once, into the registers of a warp (up to 1024
-  /// channels) or a block: all loads are on their way before the first is needed, and memory sees
-  /// each number once. Wins wherever it can be used; takes at most 32 * BlockSize channels.
+  /// warp_per_row with one pass less: the variance is E[x^2] - E[x]^2, from sums of one pass. It
+  /// may win where the passes after the first miss the cache, but it loses the digits that the two
+  /// terms share: the relative error of rstd is a few times 2^-23 * (1 + (mean * rstd)^2), until no
+  /// digit is left. Only for rows whose mean is known to be small.
+  one_pass_variance,
+  /// A block owns a row and copies it to its shared memory as it adds up, so that memory sees each
+  /// number once. It may win for rows that row_in_registers cannot take; on short rows most of a
+  /// block idles. Takes what fits in shared memory, whatever the block size: on an H100 58080
+  /// channels.
+  row_in_shared_memory,
+  /// The row is read once, into the registers of a warp (up to 1024 channels) or a block: all loads
+  /// are on their way before the first is needed, and memory sees each number once. Wins wherever
+  /// it can be used; takes at most 32 * BlockSize channels.
   row_in_registers
 };
 
-inline constexpr std::array layernorm_forward_variants{layernorm_forward_variant::automatic,
-                                                       layernorm_forward_variant::warp_per_row,
-                                                       layernorm_forward_variant::row_in_registers};
+inline constexpr std::array layernorm_forward_variants{
+    layernorm_forward_variant::automatic,         layernorm_forward_variant::thread_per_row,
+    layernorm_forward_variant::three_kernels,     layernorm_forward_variant::warp_per_row,
+    layernorm_forward_variant::one_pass_variance, layernorm_forward_variant::row_in_shared_memory,
+    layernorm_forward_variant::row_in_registers};
 
 constexpr const char* to_string(layernorm_forward_variant variant) {
   switch (variant) {
     case layernorm_forward_variant::automatic: return "automatic";
+    case layernorm_forward_variant::thread_per_row: return "thread_per_row";
+    case layernorm_forward_variant::three_kernels: return "three_kernels";
     case layernorm_forward_variant::warp_per_row: return "warp_per_row";
+    case layernorm_forward_variant::one_pass_variance: return "one_pass_variance";
+    case layernorm_forward_variant::row_in_shared_memory: return "row_in_shared_memory";
     case layernorm_forward_variant::row_in_registers: return "row_in_registers";
   }
   return "unknown";
@@ -60,73 +90,33 @@ inline constexpr int layernorm_forward_block_size = 256;
 LLMC_TYPES_END
 
 LLMC_NAMESPACE_BEGIN
-namespace device {
-
-/// Reciprocal standard deviation of a row whose mean is known, by one full warp; every lane gets
-/// it.
-template <int Width>
-__device__ float layernorm_row_rstd(const float* inp, std::int64_t channels, float mean,
-                                    float epsilon) {
-  const int lane = threadIdx.x % warp_size;
-  float squares = 0.0f;
-  for_each_pack<Width>(channels, lane, warp_size, [&](auto width, std::int64_t c) {
-    const auto x = load<width()>(inp + c);
-    for (int i = 0; i < width(); ++i) squares += (x[i] - mean) * (x[i] - mean);
-  });
-  return 1.0f / sqrtf(warp_sum(squares) / static_cast<float>(channels) + epsilon);
-}
-
-/// Mean and reciprocal standard deviation of a row, by one full warp; every lane gets them.
-template <int Width>
-__device__ row_statistics layernorm_row_statistics(const float* inp, std::int64_t channels,
-                                                   float epsilon) {
-  const int lane = threadIdx.x % warp_size;
-  float sum = 0.0f;
-  for_each_pack<Width>(channels, lane, warp_size, [&](auto width, std::int64_t c) {
-    const auto x = load<width()>(inp + c);
-    for (int i = 0; i < width(); ++i) sum += x[i];
-  });
-  const float mean = warp_sum(sum) / static_cast<float>(channels);
-  return {mean, layernorm_row_rstd<Width>(inp, channels, mean, epsilon)};
-}
-
-/// Normalises a row whose statistics are known, by one warp.
-template <int Width>
-__device__ void layernorm_row_apply(float* out, const float* inp, const float* weight,
-                                    const float* bias, std::int64_t channels,
-                                    row_statistics statistics) {
-  const int lane = threadIdx.x % warp_size;
-  for_each_pack<Width>(channels, lane, warp_size, [&](auto width, std::int64_t c) {
-    auto x = load<width()>(inp + c);
-    const auto w = load<width()>(weight + c);
-    const auto b = load<width()>(bias + c);
-    for (int i = 0; i < width(); ++i) {
-      x[i] = (x[i] - statistics.mean) * statistics.rstd * w[i] + b[i];
-    }
-    store<width()>(out + c, x);
-  });
-}
-
-}  // namespace device
-
 namespace detail {
 
-template <int Width, int BlockSize>
-__global__ void __launch_bounds__(BlockSize)
-    layernorm_forward_kernel(float* out, float* mean, float* rstd, const float* inp,
-                             const float* weight, const float* bias, row_shape shape,
-                             float epsilon) {
-  for (std::int64_t row = device::thread_in_grid() / device::warp_size; row < shape.rows;
-       row += device::threads_in_grid() / device::warp_size) {
-    const std::int64_t offset = row * shape.channels;
-    const device::row_statistics statistics =
-        device::layernorm_row_statistics<Width>(inp + offset, shape.channels, epsilon);
-    device::layernorm_row_apply<Width>(out + offset, inp + offset, weight, bias, shape.channels,
-                                       statistics);
-    if (threadIdx.x % device::warp_size == 0) {
-      if (mean != nullptr) mean[row] = statistics.mean;
-      if (rstd != nullptr) rstd[row] = statistics.rstd;
-    }
+/// What is left to do once the arguments are checked.
+template <layernorm_forward_variant Variant, int BlockSize>
+void launch_layernorm_forward(const char* function, const layernorm_forward_arrays& a,
+                              row_shape shape, float epsilon, cudaStream_t stream) {
+  using variant = layernorm_forward_variant;
+  if constexpr (Variant == variant::thread_per_row) {
+    launch_layernorm_forward_by_threads<BlockSize>(function, a, shape, epsilon, stream);
+  } else if constexpr (Variant == variant::three_kernels) {
+    launch_layernorm_forward_in_three<BlockSize>(function, a, shape, epsilon, stream);
+  } else if constexpr (Variant == variant::warp_per_row) {
+    launch_layernorm_forward_by_warps<BlockSize>(function, a, shape, epsilon, stream);
+  } else if constexpr (Variant == variant::one_pass_variance) {
+    launch_layernorm_forward_one_pass<BlockSize>(function, a, shape, epsilon, stream);
+  } else if constexpr (Variant == variant::row_in_shared_memory) {
+    launch_layernorm_forward_shared<BlockSize>(function, to_string(Variant), a, shape, epsilon,
+                                               stream);
+  } else if (fits_row_registers(shape.channels, BlockSize)) {
+    launch_layernorm_forward_registers<BlockSize>(function, a.out, a.mean, a.rstd,
+                                                  layernorm_input{a.inp}, a.weight, a.bias, shape,
+                                                  epsilon, a.wide(shape), stream);
+  } else if constexpr (Variant == variant::row_in_registers) {
+    checks::refuse_row(function, to_string(Variant), shape.channels,
+                       std::int64_t{most_row_floats} * BlockSize);
+  } else {
+    launch_layernorm_forward_by_warps<BlockSize>(function, a, shape, epsilon, stream);
   }
 }
 
@@ -143,8 +133,9 @@ __global__ void __launch_bounds__(BlockSize)
 /// @param      epsilon added to the variance; GPT-2 uses 1e-5
 ///
 /// Any alignment. Deterministic. Throws invalid_argument for rows < 0, channels < 1, a null array
-/// or an epsilon that is negative or not finite; unsupported if `row_in_registers` is named for
-/// longer rows than it takes; cuda_error if the launch fails.
+/// or an epsilon that is negative or not finite; unsupported if `row_in_registers` or
+/// `row_in_shared_memory` is named for longer rows than it takes, or `three_kernels` with a null
+/// mean or rstd; cuda_error if a launch fails.
 template <layernorm_forward_variant Variant = layernorm_forward_variant::automatic,
           int BlockSize = layernorm_forward_block_size<Variant>>
 void layernorm_forward(float* out, float* mean, float* rstd, const float* inp, const float* weight,
@@ -160,25 +151,8 @@ void layernorm_forward(float* out, float* mean, float* rstd, const float* inp, c
   checks::require_pointer(function, "weight", weight);
   checks::require_pointer(function, "bias", bias);
 
-  const bool wide = detail::is_16_byte_accessible(shape.channels, out, inp, weight, bias);
-  if constexpr (Variant != layernorm_forward_variant::warp_per_row) {
-    if (detail::fits_row_registers(shape.channels, BlockSize)) {
-      detail::launch_layernorm_forward_registers<BlockSize>(function, out, mean, rstd,
-                                                            detail::layernorm_input{inp}, weight,
-                                                            bias, shape, epsilon, wide, stream);
-      return;
-    }
-    if (Variant == layernorm_forward_variant::row_in_registers) {
-      checks::refuse_row(function, to_string(Variant), shape.channels,
-                         std::int64_t{detail::most_row_floats} * BlockSize);
-    }
-  }
-  detail::with_access_width(wide, [&](auto width) {
-    const std::int64_t blocks = detail::ceil_div(shape.rows, BlockSize / device::warp_size);
-    detail::launch({function, blocks, BlockSize, 0, stream},
-                   detail::layernorm_forward_kernel<width(), BlockSize>, out, mean, rstd, inp,
-                   weight, bias, shape, epsilon);
-  });
+  detail::launch_layernorm_forward<Variant, BlockSize>(
+      function, {out, mean, rstd, inp, weight, bias}, shape, epsilon, stream);
 }
 
 LLMC_NAMESPACE_END
@@ -190,23 +164,39 @@ LLMC_TYPES_BEGIN
 enum class layernorm_backward_variant {
   /// The best for this device and shape.
   automatic,
+  /// The naive form: a thread owns a row, its neighbours a row's length away, and adds the row's
+  /// terms to dweight and dbias by atomic additions, those of a warp's 32 rows at once. Not
+  /// deterministic: adds in the order in which threads arrive. Not meant to win: it shows what
+  /// contiguous reads and sums on the chip are worth. `automatic` never chooses it.
+  thread_per_row,
+  /// A block owns many rows, one after the other, and adds their terms of dweight and dbias to sums
+  /// in its shared memory, where each thread has its own channels, so it needs no atomics. A second
+  /// small kernel adds the blocks' sums. Reads a number at a time, dout and inp twice, the second
+  /// time from the cache. Not meant to win: it shows what registers are worth. Takes rows of which
+  /// two fit in shared memory: on an H100 29040 channels.
+  shared_partials,
   /// dinp by a warp a row; dweight and dbias as column sums in two stages. Reads dout and inp
   /// twice, the second time mostly from the L2 cache. Wins for rows that register_partials cannot
   /// take.
   warp_per_row,
   /// Reads everything once: a warp (up to 1024 channels) or a block keeps a row in registers and,
-  /// beside it, its sums of dweight and dbias over all its rows. A second small kernel adds the
-  /// blocks' sums. Wins wherever it can be used; takes at most 32 * BlockSize channels.
+  /// beside it, its sums of dweight and dbias over all its rows. These are persistent blocks: as
+  /// many as the GPU holds at once, each of which goes on to its next row, so that there are few
+  /// sums to add in the end, which a second small kernel does. Wins wherever it can be used; takes
+  /// at most 32 * BlockSize channels.
   register_partials
 };
 
 inline constexpr std::array layernorm_backward_variants{
-    layernorm_backward_variant::automatic, layernorm_backward_variant::warp_per_row,
+    layernorm_backward_variant::automatic, layernorm_backward_variant::thread_per_row,
+    layernorm_backward_variant::shared_partials, layernorm_backward_variant::warp_per_row,
     layernorm_backward_variant::register_partials};
 
 constexpr const char* to_string(layernorm_backward_variant variant) {
   switch (variant) {
     case layernorm_backward_variant::automatic: return "automatic";
+    case layernorm_backward_variant::thread_per_row: return "thread_per_row";
+    case layernorm_backward_variant::shared_partials: return "shared_partials";
     case layernorm_backward_variant::warp_per_row: return "warp_per_row";
     case layernorm_backward_variant::register_partials: return "register_partials";
   }
@@ -220,99 +210,7 @@ inline constexpr int layernorm_backward_block_size = 256;
 LLMC_TYPES_END
 
 LLMC_NAMESPACE_BEGIN
-namespace device {
-
-/// The gradient of one row with respect to its input, by one full warp:
-///
-///     norm = (inp - mean) * rstd,  dnorm = dout * weight
-///     dinp = rstd * (dnorm - sum(dnorm) / C - norm * sum(dnorm * norm) / C) + addend
-///
-/// `addend` may be null (then 0) and may alias `dinp`, as may `dout`.
-template <int Width>
-__device__ void layernorm_backward_row(float* dinp, const float* addend, const float* dout,
-                                       const float* inp, const float* weight, std::int64_t channels,
-                                       row_statistics statistics) {
-  const int lane = threadIdx.x % warp_size;
-  float dnorm_sum = 0.0f;
-  float dnorm_norm_sum = 0.0f;
-  for_each_pack<Width>(channels, lane, warp_size, [&](auto width, std::int64_t c) {
-    const auto d = load<width()>(dout + c);
-    const auto x = load<width()>(inp + c);
-    const auto w = load<width()>(weight + c);
-    for (int i = 0; i < width(); ++i) {
-      const float dnorm = d[i] * w[i];
-      dnorm_sum += dnorm;
-      dnorm_norm_sum += dnorm * ((x[i] - statistics.mean) * statistics.rstd);
-    }
-  });
-  const float dnorm_mean = warp_sum(dnorm_sum) / static_cast<float>(channels);
-  const float dnorm_norm_mean = warp_sum(dnorm_norm_sum) / static_cast<float>(channels);
-
-  for_each_pack<Width>(channels, lane, warp_size, [&](auto width, std::int64_t c) {
-    const auto d = load<width()>(dout + c);
-    const auto x = load<width()>(inp + c);
-    const auto w = load<width()>(weight + c);
-    pack<width()> result = {};
-    if (addend != nullptr) result = load<width()>(addend + c);
-    for (int i = 0; i < width(); ++i) {
-      const float norm = (x[i] - statistics.mean) * statistics.rstd;
-      result[i] += (d[i] * w[i] - dnorm_mean - norm * dnorm_norm_mean) * statistics.rstd;
-    }
-    store<width()>(dinp + c, result);
-  });
-}
-
-/// The terms of one row in dweight and dbias, for column_sum.
-struct layernorm_parameter_gradient {
-  const float* dout;
-  const float* inp;
-  const float* mean;
-  const float* rstd;
-  std::int64_t channels;
-
-  template <int Width>
-  __device__ void operator()(std::int64_t row, std::int64_t c, pack<Width> (&values)[2]) const {
-    const auto d = load<Width>(dout + row * channels + c);
-    const auto x = load<Width>(inp + row * channels + c);
-    for (int i = 0; i < Width; ++i) values[0][i] = d[i] * ((x[i] - mean[row]) * rstd[row]);
-    values[1] = d;
-  }
-};
-
-}  // namespace device
-
 namespace detail {
-
-template <int Width, int BlockSize>
-__global__ void __launch_bounds__(BlockSize)
-    layernorm_backward_kernel(float* dinp, const float* addend, const float* dout, const float* inp,
-                              const float* weight, const float* mean, const float* rstd,
-                              row_shape shape) {
-  for (std::int64_t row = device::thread_in_grid() / device::warp_size; row < shape.rows;
-       row += device::threads_in_grid() / device::warp_size) {
-    const std::int64_t offset = row * shape.channels;
-    device::layernorm_backward_row<Width>(
-        dinp + offset, addend == nullptr ? nullptr : addend + offset, dout + offset, inp + offset,
-        weight, shape.channels, {mean[row], rstd[row]});
-  }
-}
-
-/// The parameters' gradients come first, because dinp may overwrite dout.
-template <int BlockSize>
-void launch_layernorm_backward_by_warps(const char* function, const layernorm_backward_arrays& a,
-                                        row_shape shape, accumulation mode, bool wide,
-                                        cudaStream_t stream) {
-  column_sum<2, BlockSize>(
-      function, {{a.dweight, a.dbias}}, a.workspace, shape,
-      is_16_byte_accessible(shape.channels, a.dout, a.inp),
-      device::layernorm_parameter_gradient{a.dout, a.inp, a.mean, a.rstd, shape.channels}, mode,
-      stream);
-  with_access_width(wide, [&](auto width) {
-    const std::int64_t blocks = ceil_div(shape.rows, BlockSize / device::warp_size);
-    launch({function, blocks, BlockSize, 0, stream}, layernorm_backward_kernel<width(), BlockSize>,
-           a.dinp, a.addend, a.dout, a.inp, a.weight, a.mean, a.rstd, shape);
-  });
-}
 
 /// The work of layernorm_backward and residual_layernorm_backward.
 template <layernorm_backward_variant Variant, int BlockSize>
@@ -331,19 +229,24 @@ void launch_layernorm_backward(const char* function, const layernorm_backward_ar
     checks::require_pointer(function, "rstd", a.rstd);
   }
 
+  using variant = layernorm_backward_variant;
   const bool wide =
       is_16_byte_accessible(shape.channels, a.dinp, a.addend, a.dout, a.inp, a.weight);
-  if constexpr (Variant != layernorm_backward_variant::warp_per_row) {
-    if (fits_row_registers(shape.channels, BlockSize)) {
-      launch_layernorm_backward_registers<BlockSize>(function, a, shape, mode, wide, stream);
-      return;
-    }
-    if (Variant == layernorm_backward_variant::register_partials) {
-      checks::refuse_row(function, to_string(Variant), shape.channels,
-                         std::int64_t{most_row_floats} * BlockSize);
-    }
+  if constexpr (Variant == variant::thread_per_row) {
+    launch_layernorm_backward_by_threads<BlockSize>(function, a, shape, mode, stream);
+  } else if constexpr (Variant == variant::shared_partials) {
+    launch_layernorm_backward_shared<BlockSize>(function, to_string(Variant), a, shape, mode,
+                                                stream);
+  } else if constexpr (Variant == variant::warp_per_row) {
+    launch_layernorm_backward_by_warps<BlockSize>(function, a, shape, mode, wide, stream);
+  } else if (fits_row_registers(shape.channels, BlockSize)) {
+    launch_layernorm_backward_registers<BlockSize>(function, a, shape, mode, wide, stream);
+  } else if constexpr (Variant == variant::register_partials) {
+    checks::refuse_row(function, to_string(Variant), shape.channels,
+                       std::int64_t{most_row_floats} * BlockSize);
+  } else {
+    launch_layernorm_backward_by_warps<BlockSize>(function, a, shape, mode, wide, stream);
   }
-  launch_layernorm_backward_by_warps<BlockSize>(function, a, shape, mode, wide, stream);
 }
 
 /// Enough for any variant and block size.
@@ -378,10 +281,11 @@ inline std::size_t layernorm_backward_workspace_bytes(row_shape shape) {
 /// @param[in]     mean      (rows), from the forward pass
 /// @param[in]     rstd      (rows), from the forward pass
 ///
-/// Any alignment. Deterministic: the bits depend on the arguments, on whether the arrays are
-/// aligned to 16 bytes, and on BlockSize, not on the card. Throws invalid_argument for rows < 0,
-/// channels < 1 or a null array; unsupported if `register_partials` is named for longer rows than
-/// it takes; cuda_error if a launch fails.
+/// Any alignment. Deterministic, except for `thread_per_row`: the bits depend on the arguments, on
+/// whether the arrays are aligned to 16 bytes, and on Variant and BlockSize, not on the card.
+/// Throws invalid_argument for rows < 0, channels < 1 or a null array; unsupported if
+/// `register_partials` or `shared_partials` is named for longer rows than it takes; cuda_error if a
+/// launch fails.
 template <layernorm_backward_variant Variant = layernorm_backward_variant::automatic,
           int BlockSize = layernorm_backward_block_size<Variant>>
 void layernorm_backward(float* dinp, float* dweight, float* dbias, void* workspace,

@@ -23,6 +23,10 @@ LLMC_TYPES_BEGIN
 enum class residual_forward_variant {
   /// The best for this device and shape.
   automatic,
+  /// The naive form: a thread adds one number. A warp's loads are contiguous, so no byte is fetched
+  /// in vain, but each instruction moves only 4 bytes a thread. Not meant to win: it shows what
+  /// wider access is worth.
+  element_per_thread,
   /// A thread adds 4 numbers, or 1 where the alignment does not allow 4. Memory bound, and nearly
   /// as fast as can be.
   pack_per_thread,
@@ -31,13 +35,14 @@ enum class residual_forward_variant {
   packs_per_thread
 };
 
-inline constexpr std::array residual_forward_variants{residual_forward_variant::automatic,
-                                                      residual_forward_variant::pack_per_thread,
-                                                      residual_forward_variant::packs_per_thread};
+inline constexpr std::array residual_forward_variants{
+    residual_forward_variant::automatic, residual_forward_variant::element_per_thread,
+    residual_forward_variant::pack_per_thread, residual_forward_variant::packs_per_thread};
 
 constexpr const char* to_string(residual_forward_variant variant) {
   switch (variant) {
     case residual_forward_variant::automatic: return "automatic";
+    case residual_forward_variant::element_per_thread: return "element_per_thread";
     case residual_forward_variant::pack_per_thread: return "pack_per_thread";
     case residual_forward_variant::packs_per_thread: return "packs_per_thread";
   }
@@ -50,8 +55,11 @@ inline constexpr int residual_forward_block_size = 256;
 
 /// Packs a thread.
 template <residual_forward_variant Variant>
-inline constexpr int residual_forward_packs =
-    Variant == residual_forward_variant::pack_per_thread ? 1 : 2;
+inline constexpr int residual_forward_packs = 2;
+template <>
+inline constexpr int residual_forward_packs<residual_forward_variant::element_per_thread> = 1;
+template <>
+inline constexpr int residual_forward_packs<residual_forward_variant::pack_per_thread> = 1;
 
 LLMC_TYPES_END
 
@@ -100,9 +108,10 @@ void residual_forward(float* out, const float* inp1, const float* inp2, std::int
   checks::require_pointer(function, "inp1", inp1);
   checks::require_pointer(function, "inp2", inp2);
 
+  const bool wide = Variant != residual_forward_variant::element_per_thread &&
+                    detail::is_16_byte_aligned(out, inp1, inp2);
   detail::launch_elementwise<BlockSize, residual_forward_packs<Variant>>(
-      function, count, detail::is_16_byte_aligned(out, inp1, inp2),
-      detail::residual_forward_operation{{}, out, inp1, inp2}, stream);
+      function, count, wide, detail::residual_forward_operation{{}, out, inp1, inp2}, stream);
 }
 
 LLMC_NAMESPACE_END
@@ -114,6 +123,9 @@ LLMC_TYPES_BEGIN
 enum class residual_backward_variant {
   /// The best for this device and shape.
   automatic,
+  /// The naive form: a thread copies or adds one number to both gradients, 4 bytes an instruction.
+  /// Not meant to win: it shows what wider access is worth.
+  element_per_thread,
   /// A thread copies or adds 4 numbers to both gradients, or 1 where the alignment does not
   /// allow 4. Memory bound, and nearly as fast as can be.
   pack_per_thread,
@@ -122,13 +134,14 @@ enum class residual_backward_variant {
   packs_per_thread
 };
 
-inline constexpr std::array residual_backward_variants{residual_backward_variant::automatic,
-                                                       residual_backward_variant::pack_per_thread,
-                                                       residual_backward_variant::packs_per_thread};
+inline constexpr std::array residual_backward_variants{
+    residual_backward_variant::automatic, residual_backward_variant::element_per_thread,
+    residual_backward_variant::pack_per_thread, residual_backward_variant::packs_per_thread};
 
 constexpr const char* to_string(residual_backward_variant variant) {
   switch (variant) {
     case residual_backward_variant::automatic: return "automatic";
+    case residual_backward_variant::element_per_thread: return "element_per_thread";
     case residual_backward_variant::pack_per_thread: return "pack_per_thread";
     case residual_backward_variant::packs_per_thread: return "packs_per_thread";
   }
@@ -141,8 +154,11 @@ inline constexpr int residual_backward_block_size = 256;
 
 /// Packs a thread.
 template <residual_backward_variant Variant>
-inline constexpr int residual_backward_packs =
-    Variant == residual_backward_variant::pack_per_thread ? 1 : 2;
+inline constexpr int residual_backward_packs = 2;
+template <>
+inline constexpr int residual_backward_packs<residual_backward_variant::element_per_thread> = 1;
+template <>
+inline constexpr int residual_backward_packs<residual_backward_variant::pack_per_thread> = 1;
 
 LLMC_TYPES_END
 
@@ -200,8 +216,10 @@ void residual_backward(float* dinp1, float* dinp2, const float* dout, std::int64
   checks::require_pointer(function, "dinp2", dinp2);
   checks::require_pointer(function, "dout", dout);
 
+  const bool wide = Variant != residual_backward_variant::element_per_thread &&
+                    detail::is_16_byte_aligned(dinp1, dinp2, dout);
   detail::launch_elementwise<BlockSize, residual_backward_packs<Variant>>(
-      function, count, detail::is_16_byte_aligned(dinp1, dinp2, dout),
+      function, count, wide,
       detail::residual_backward_operation{{}, dinp1, dinp2, dout, mode == accumulation::add},
       stream);
 }

@@ -15,9 +15,11 @@
 #include <llmc/detail/checks.hpp>
 #include <llmc/detail/launch.cuh>
 #include <llmc/detail/namespace.hpp>
+#include <llmc/detail/residual_layernorm/thread_per_row.cuh>
 #include <llmc/device/pack.cuh>
 #include <llmc/device/reduce.cuh>
 #include <llmc/layernorm.cuh>
+#include <llmc/residual.cuh>
 #include <llmc/types.hpp>
 
 // ---- forward ----
@@ -27,6 +29,15 @@ LLMC_TYPES_BEGIN
 enum class residual_layernorm_forward_variant {
   /// The best for this device and shape.
   automatic,
+  /// The naive form: a thread owns a row and passes over it three times. The threads of a warp read
+  /// a row's length apart, 32 lines of the cache for 32 numbers. Not meant to win: it shows what a
+  /// warp that reads a row together is worth. Its sums are not trees, so they lose more digits on
+  /// long rows.
+  thread_per_row,
+  /// residual_forward, then layernorm_forward_variant::warp_per_row: the sum is read back from
+  /// memory, or from the L2 cache while it fits there. Not meant to win: warp_per_row does the same
+  /// without that, and shows what the fusion is worth.
+  separate_passes,
   /// A warp owns a row. It reads both inputs once and writes their sum; the squared deviations and
   /// the result are taken from that sum, which is then in the cache. Wins for rows that
   /// row_in_registers cannot take, from a few hundred rows on; with fewer, most of the GPU idles.
@@ -36,12 +47,17 @@ enum class residual_layernorm_forward_variant {
 };
 
 inline constexpr std::array residual_layernorm_forward_variants{
-    residual_layernorm_forward_variant::automatic, residual_layernorm_forward_variant::warp_per_row,
+    residual_layernorm_forward_variant::automatic,
+    residual_layernorm_forward_variant::thread_per_row,
+    residual_layernorm_forward_variant::separate_passes,
+    residual_layernorm_forward_variant::warp_per_row,
     residual_layernorm_forward_variant::row_in_registers};
 
 constexpr const char* to_string(residual_layernorm_forward_variant variant) {
   switch (variant) {
     case residual_layernorm_forward_variant::automatic: return "automatic";
+    case residual_layernorm_forward_variant::thread_per_row: return "thread_per_row";
+    case residual_layernorm_forward_variant::separate_passes: return "separate_passes";
     case residual_layernorm_forward_variant::warp_per_row: return "warp_per_row";
     case residual_layernorm_forward_variant::row_in_registers: return "row_in_registers";
   }
@@ -101,6 +117,43 @@ __global__ void __launch_bounds__(BlockSize)
   }
 }
 
+template <int BlockSize>
+void launch_residual_layernorm_forward_in_passes(const residual_layernorm_forward_arrays& a,
+                                                 row_shape shape, float epsilon,
+                                                 cudaStream_t stream) {
+  residual_forward<residual_forward_variant::automatic, BlockSize>(
+      a.residual, a.inp1, a.inp2, shape.rows * shape.channels, stream);
+  layernorm_forward<layernorm_forward_variant::warp_per_row, BlockSize>(
+      a.out, a.mean, a.rstd, a.residual, a.weight, a.bias, shape, epsilon, stream);
+}
+
+/// The variants of one kernel.
+template <residual_layernorm_forward_variant Variant, int BlockSize>
+void launch_residual_layernorm_forward_fused(const char* function,
+                                             const residual_layernorm_forward_arrays& a,
+                                             row_shape shape, float epsilon, cudaStream_t stream) {
+  const bool wide =
+      is_16_byte_accessible(shape.channels, a.residual, a.out, a.inp1, a.inp2, a.weight, a.bias);
+  if constexpr (Variant != residual_layernorm_forward_variant::warp_per_row) {
+    if (fits_row_registers(shape.channels, BlockSize)) {
+      launch_layernorm_forward_registers<BlockSize>(function, a.out, a.mean, a.rstd,
+                                                    residual_input{a.residual, a.inp1, a.inp2},
+                                                    a.weight, a.bias, shape, epsilon, wide, stream);
+      return;
+    }
+    if (Variant == residual_layernorm_forward_variant::row_in_registers) {
+      checks::refuse_row(function, to_string(Variant), shape.channels,
+                         std::int64_t{most_row_floats} * BlockSize);
+    }
+  }
+  with_access_width(wide, [&](auto width) {
+    const std::int64_t blocks = ceil_div(shape.rows, BlockSize / device::warp_size);
+    launch({function, blocks, BlockSize, 0, stream},
+           residual_layernorm_forward_kernel<width(), BlockSize>, a.residual, a.out, a.mean, a.rstd,
+           a.inp1, a.inp2, a.weight, a.bias, shape, epsilon);
+  });
+}
+
 }  // namespace detail
 
 /// Adds two matrices and normalises every row of the sum.
@@ -117,7 +170,7 @@ __global__ void __launch_bounds__(BlockSize)
 ///
 /// Any alignment. Deterministic. Throws invalid_argument for rows < 0, channels < 1, a null array
 /// or an epsilon that is negative or not finite; unsupported if `row_in_registers` is named for
-/// longer rows than it takes; cuda_error if the launch fails.
+/// longer rows than it takes; cuda_error if a launch fails.
 template <
     residual_layernorm_forward_variant Variant = residual_layernorm_forward_variant::automatic,
     int BlockSize = residual_layernorm_forward_block_size<Variant>>
@@ -139,26 +192,17 @@ void residual_layernorm_forward(float* residual, float* out, float* mean, float*
   checks::require_pointer(function, "weight", weight);
   checks::require_pointer(function, "bias", bias);
 
-  const bool wide =
-      detail::is_16_byte_accessible(shape.channels, residual, out, inp1, inp2, weight, bias);
-  if constexpr (Variant != residual_layernorm_forward_variant::warp_per_row) {
-    if (detail::fits_row_registers(shape.channels, BlockSize)) {
-      detail::launch_layernorm_forward_registers<BlockSize>(
-          function, out, mean, rstd, detail::residual_input{residual, inp1, inp2}, weight, bias,
-          shape, epsilon, wide, stream);
-      return;
-    }
-    if (Variant == residual_layernorm_forward_variant::row_in_registers) {
-      checks::refuse_row(function, to_string(Variant), shape.channels,
-                         std::int64_t{detail::most_row_floats} * BlockSize);
-    }
+  const detail::residual_layernorm_forward_arrays arrays{residual, out,  mean,   rstd,
+                                                         inp1,     inp2, weight, bias};
+  if constexpr (Variant == residual_layernorm_forward_variant::thread_per_row) {
+    detail::launch_residual_layernorm_forward_by_threads<BlockSize>(function, arrays, shape,
+                                                                    epsilon, stream);
+  } else if constexpr (Variant == residual_layernorm_forward_variant::separate_passes) {
+    detail::launch_residual_layernorm_forward_in_passes<BlockSize>(arrays, shape, epsilon, stream);
+  } else {
+    detail::launch_residual_layernorm_forward_fused<Variant, BlockSize>(function, arrays, shape,
+                                                                        epsilon, stream);
   }
-  detail::with_access_width(wide, [&](auto width) {
-    const std::int64_t blocks = detail::ceil_div(shape.rows, BlockSize / device::warp_size);
-    detail::launch({function, blocks, BlockSize, 0, stream},
-                   detail::residual_layernorm_forward_kernel<width(), BlockSize>, residual, out,
-                   mean, rstd, inp1, inp2, weight, bias, shape, epsilon);
-  });
 }
 
 LLMC_NAMESPACE_END
@@ -170,6 +214,14 @@ LLMC_TYPES_BEGIN
 enum class residual_layernorm_backward_variant {
   /// The best for this device and shape.
   automatic,
+  /// layernorm_backward_variant::thread_per_row with one more term in dinp: the naive form, with
+  /// atomics. Not deterministic: adds in the order in which threads arrive. Not meant to win;
+  /// `automatic` never chooses it.
+  thread_per_row,
+  /// layernorm_backward_variant::warp_per_row, then residual_forward adds dresidual to its dinp,
+  /// which is written twice and read once for that. One pass where dinp is dresidual, since then
+  /// the first must add. Not meant to win: warp_per_row shows what the fusion is worth.
+  separate_passes,
   /// layernorm_backward_variant::warp_per_row with one more term in dinp.
   warp_per_row,
   /// layernorm_backward_variant::register_partials with one more term in dinp.
@@ -178,12 +230,16 @@ enum class residual_layernorm_backward_variant {
 
 inline constexpr std::array residual_layernorm_backward_variants{
     residual_layernorm_backward_variant::automatic,
+    residual_layernorm_backward_variant::thread_per_row,
+    residual_layernorm_backward_variant::separate_passes,
     residual_layernorm_backward_variant::warp_per_row,
     residual_layernorm_backward_variant::register_partials};
 
 constexpr const char* to_string(residual_layernorm_backward_variant variant) {
   switch (variant) {
     case residual_layernorm_backward_variant::automatic: return "automatic";
+    case residual_layernorm_backward_variant::thread_per_row: return "thread_per_row";
+    case residual_layernorm_backward_variant::separate_passes: return "separate_passes";
     case residual_layernorm_backward_variant::warp_per_row: return "warp_per_row";
     case residual_layernorm_backward_variant::register_partials: return "register_partials";
   }
@@ -199,16 +255,34 @@ LLMC_TYPES_END
 LLMC_NAMESPACE_BEGIN
 namespace detail {
 
-/// The variant of layernorm_backward that does the work.
+/// The variant of layernorm_backward that does the work, or most of it.
 constexpr layernorm_backward_variant without_residual(residual_layernorm_backward_variant variant) {
   switch (variant) {
     case residual_layernorm_backward_variant::automatic: break;
+    case residual_layernorm_backward_variant::thread_per_row:
+      return layernorm_backward_variant::thread_per_row;
+    case residual_layernorm_backward_variant::separate_passes:
     case residual_layernorm_backward_variant::warp_per_row:
       return layernorm_backward_variant::warp_per_row;
     case residual_layernorm_backward_variant::register_partials:
       return layernorm_backward_variant::register_partials;
   }
   return layernorm_backward_variant::automatic;
+}
+
+template <residual_layernorm_backward_variant Variant, int BlockSize>
+void launch_residual_layernorm_backward_in_passes(const char* function,
+                                                  const layernorm_backward_arrays& a,
+                                                  row_shape shape, accumulation mode,
+                                                  cudaStream_t stream) {
+  layernorm_backward_arrays first = a;
+  if (a.addend != a.dinp) first.addend = nullptr;  // else the first pass overwrites it
+  launch_layernorm_backward<without_residual(Variant), BlockSize>(function, first, shape, mode,
+                                                                  stream);
+  if (first.addend != a.addend) {
+    residual_forward<residual_forward_variant::automatic, BlockSize>(
+        a.dinp, a.dinp, a.addend, shape.rows * shape.channels, stream);
+  }
 }
 
 }  // namespace detail
@@ -239,9 +313,11 @@ inline std::size_t residual_layernorm_backward_workspace_bytes(row_shape shape) 
 /// @param[in]     mean      (rows), from the forward pass
 /// @param[in]     rstd      (rows), from the forward pass
 ///
-/// Any alignment. Deterministic, as layernorm_backward is. Throws invalid_argument for rows < 0,
-/// channels < 1 or a null array other than dresidual; unsupported if `register_partials` is named
-/// for longer rows than it takes; cuda_error if a launch fails.
+/// Any alignment. Deterministic, except for `thread_per_row`: the bits depend on the arguments, on
+/// whether the arrays are aligned to 16 bytes, and on Variant and BlockSize, not on the card.
+/// Throws invalid_argument for rows < 0, channels < 1 or a null array other than dresidual;
+/// unsupported if `register_partials` is named for longer rows than it takes; cuda_error if a
+/// launch fails.
 template <
     residual_layernorm_backward_variant Variant = residual_layernorm_backward_variant::automatic,
     int BlockSize = residual_layernorm_backward_block_size<Variant>>
@@ -252,10 +328,16 @@ void residual_layernorm_backward(float* dinp, float* dweight, float* dbias, void
   static_assert(
       detail::is_block_size(BlockSize),
       "residual_layernorm_backward: BlockSize must be a multiple of 32 between 32 and 1024");
-  detail::launch_layernorm_backward<detail::without_residual(Variant), BlockSize>(
-      "llmc::residual_layernorm_backward",
-      {dinp, dweight, dbias, workspace, dresidual, dout, residual, weight, mean, rstd}, shape, mode,
-      stream);
+  constexpr const char* function = "llmc::residual_layernorm_backward";
+  const detail::layernorm_backward_arrays arrays{dinp, dweight,  dbias,  workspace, dresidual,
+                                                 dout, residual, weight, mean,      rstd};
+  if constexpr (Variant == residual_layernorm_backward_variant::separate_passes) {
+    detail::launch_residual_layernorm_backward_in_passes<Variant, BlockSize>(function, arrays,
+                                                                             shape, mode, stream);
+  } else {
+    detail::launch_layernorm_backward<detail::without_residual(Variant), BlockSize>(
+        function, arrays, shape, mode, stream);
+  }
 }
 
 LLMC_NAMESPACE_END

@@ -8,14 +8,19 @@
 
 #include <array>
 #include <cstdint>
+#include <type_traits>
 
 #include <llmc/detail/checks.hpp>
 #include <llmc/detail/launch.cuh>
 #include <llmc/detail/namespace.hpp>
+#include <llmc/detail/softmax/ladder.cuh>
+#include <llmc/detail/softmax/row_method.cuh>
 #include <llmc/device/pack.cuh>
 #include <llmc/device/reduce.cuh>
 #include <llmc/device/row_on_chip.cuh>
 #include <llmc/device/row_softmax.cuh>
+#include <llmc/device/row_softmax_workers.cuh>
+#include <llmc/device/row_workers.cuh>
 #include <llmc/types.hpp>
 
 // ---- forward ----
@@ -25,6 +30,22 @@ LLMC_TYPES_BEGIN
 enum class softmax_forward_variant {
   /// The best for this device and shape.
   automatic,
+  /// A thread owns a row and passes over it three times: maximum, sum, result. The threads of a
+  /// warp read a whole row apart, so each load asks for 32 places in memory. Wins nowhere.
+  thread_per_row,
+  /// A thread finds maximum and sum in one pass (Milakov and Gimelshein, 2018): the sum is rescaled
+  /// when the maximum grows, so two passes do. Wins nowhere; the idea is that of all rungs below.
+  online_thread_per_row,
+  /// A block owns a row, so that neighbours read neighbours: three passes, with two reductions by
+  /// shuffles and through shared memory. Wins nowhere: each pass waits at barriers, and short rows
+  /// leave most threads idle.
+  block_reduction,
+  /// A warp owns a row: three passes, with reductions by shuffles alone, and no barrier. Wins for
+  /// rows of up to a few hundred channels, if there are thousands of them.
+  warp_per_row,
+  /// The online sum by a warp, four loads at a time: two passes. Wins over warp_per_row where rows
+  /// do not stay in the cache between passes.
+  online_warp_per_row,
   /// A block owns a row and passes over it twice: maximum and sum together (the sum is rescaled
   /// when the maximum grows), then the result, which finds most of the row in the cache. Wins for
   /// rows of a thousand channels and more that row_on_chip cannot take; short rows leave most of
@@ -38,21 +59,36 @@ enum class softmax_forward_variant {
 };
 
 inline constexpr std::array softmax_forward_variants{softmax_forward_variant::automatic,
+                                                     softmax_forward_variant::thread_per_row,
+                                                     softmax_forward_variant::online_thread_per_row,
+                                                     softmax_forward_variant::block_reduction,
+                                                     softmax_forward_variant::warp_per_row,
+                                                     softmax_forward_variant::online_warp_per_row,
                                                      softmax_forward_variant::block_per_row,
                                                      softmax_forward_variant::row_on_chip};
 
 constexpr const char* to_string(softmax_forward_variant variant) {
   switch (variant) {
     case softmax_forward_variant::automatic: return "automatic";
+    case softmax_forward_variant::thread_per_row: return "thread_per_row";
+    case softmax_forward_variant::online_thread_per_row: return "online_thread_per_row";
+    case softmax_forward_variant::block_reduction: return "block_reduction";
+    case softmax_forward_variant::warp_per_row: return "warp_per_row";
+    case softmax_forward_variant::online_warp_per_row: return "online_warp_per_row";
     case softmax_forward_variant::block_per_row: return "block_per_row";
     case softmax_forward_variant::row_on_chip: return "row_on_chip";
   }
   return "unknown";
 }
 
-/// Threads a block; not yet measured.
+/// Threads a block; not yet measured. Where a thread owns a row, small blocks spread the rows over
+/// more multiprocessors.
 template <softmax_forward_variant Variant>
-inline constexpr int softmax_forward_block_size = 256;
+inline constexpr int softmax_forward_block_size =
+    Variant == softmax_forward_variant::thread_per_row ||
+            Variant == softmax_forward_variant::online_thread_per_row
+        ? 32
+        : 256;
 
 LLMC_TYPES_END
 
@@ -104,6 +140,49 @@ __global__ void __launch_bounds__(BlockSize, device::blocks_with_row_on_chip(Blo
   }
 }
 
+/// Whether the variant is one of the kernels of detail/softmax/ladder.cuh.
+constexpr bool is_rung(softmax_forward_variant variant) {
+  return variant != softmax_forward_variant::automatic &&
+         variant < softmax_forward_variant::block_per_row;
+}
+
+/// Who shares a row on that rung, and how.
+template <softmax_forward_variant Variant>
+constexpr auto softmax_forward_method() {
+  using variant = softmax_forward_variant;
+  using device::softmax_sum;
+  if constexpr (Variant == variant::thread_per_row) {
+    return row_method<device::lone_thread, softmax_sum::after_maximum>{};
+  } else if constexpr (Variant == variant::online_thread_per_row) {
+    return row_method<device::lone_thread, softmax_sum::online>{};
+  } else if constexpr (Variant == variant::block_reduction) {
+    return row_method<device::whole_block, softmax_sum::after_maximum>{};
+  } else if constexpr (Variant == variant::warp_per_row) {
+    return row_method<device::whole_warp, softmax_sum::after_maximum>{};
+  } else {
+    return row_method<device::whole_warp, softmax_sum::online>{};
+  }
+}
+
+/// block_per_row, row_on_chip and the choice between them.
+template <softmax_forward_variant Variant, int BlockSize>
+void launch_softmax_forward(const char* function, float* out, const float* inp, row_shape shape,
+                            cudaStream_t stream) {
+  const bool wide = is_16_byte_accessible(shape.channels, out, inp);
+  if constexpr (Variant != softmax_forward_variant::block_per_row) {
+    if (keeps_row_on_chip<Variant>(function, wide, shape.channels, BlockSize)) {
+      launch({function, shape.rows, BlockSize, row_on_chip_shared_bytes(shape.channels, BlockSize),
+              stream},
+             softmax_forward_on_chip_kernel<BlockSize>, out, inp, shape);
+      return;
+    }
+  }
+  with_access_width(wide, [&](auto width) {
+    launch({function, shape.rows, BlockSize, 0, stream}, softmax_forward_kernel<width(), BlockSize>,
+           out, inp, shape);
+  });
+}
+
 }  // namespace detail
 
 /// The softmax of every row; see the top of this file for the formula. A row that is -infinity
@@ -126,19 +205,14 @@ void softmax_forward(float* out, const float* inp, row_shape shape, cudaStream_t
   checks::require_pointer(function, "out", out);
   checks::require_pointer(function, "inp", inp);
 
-  const bool wide = detail::is_16_byte_accessible(shape.channels, out, inp);
-  if constexpr (Variant != softmax_forward_variant::block_per_row) {
-    if (detail::keeps_row_on_chip<Variant>(function, wide, shape.channels, BlockSize)) {
-      detail::launch({function, shape.rows, BlockSize,
-                      detail::row_on_chip_shared_bytes(shape.channels, BlockSize), stream},
-                     detail::softmax_forward_on_chip_kernel<BlockSize>, out, inp, shape);
-      return;
-    }
+  if constexpr (detail::is_rung(Variant)) {
+    using method = decltype(detail::softmax_forward_method<Variant>());
+    detail::launch_over_rows<typename method::workers>(function, shape.rows, BlockSize, stream,
+                                                       detail::softmax_forward_rows_kernel<method>,
+                                                       out, inp, shape);
+  } else {
+    detail::launch_softmax_forward<Variant, BlockSize>(function, out, inp, shape, stream);
   }
-  detail::with_access_width(wide, [&](auto width) {
-    detail::launch({function, shape.rows, BlockSize, 0, stream},
-                   detail::softmax_forward_kernel<width(), BlockSize>, out, inp, shape);
-  });
 }
 
 LLMC_NAMESPACE_END
@@ -150,17 +224,26 @@ LLMC_TYPES_BEGIN
 enum class softmax_backward_variant {
   /// The best for this device and shape.
   automatic,
-  /// A block owns a row and passes over it twice: the sum of dout * out, then the result. Wins and
-  /// loses where softmax_forward_variant::block_per_row does.
+  /// A thread owns a row and passes over it twice: the sum of dout * out, then the result. The
+  /// threads of a warp read a whole row apart. Wins nowhere.
+  thread_per_row,
+  /// The same by a warp: neighbours read neighbours, and the sum is reduced by shuffles. Wins for
+  /// rows of up to a few hundred channels, if there are thousands of them.
+  warp_per_row,
+  /// The same by a block, by packs, and the second time from the end back, which finds most of the
+  /// row in the cache. Wins and loses where softmax_forward_variant::block_per_row does.
   block_per_row
 };
 
-inline constexpr std::array softmax_backward_variants{softmax_backward_variant::automatic,
-                                                      softmax_backward_variant::block_per_row};
+inline constexpr std::array softmax_backward_variants{
+    softmax_backward_variant::automatic, softmax_backward_variant::thread_per_row,
+    softmax_backward_variant::warp_per_row, softmax_backward_variant::block_per_row};
 
 constexpr const char* to_string(softmax_backward_variant variant) {
   switch (variant) {
     case softmax_backward_variant::automatic: return "automatic";
+    case softmax_backward_variant::thread_per_row: return "thread_per_row";
+    case softmax_backward_variant::warp_per_row: return "warp_per_row";
     case softmax_backward_variant::block_per_row: return "block_per_row";
   }
   return "unknown";
@@ -168,7 +251,8 @@ constexpr const char* to_string(softmax_backward_variant variant) {
 
 /// Threads a block; not yet measured.
 template <softmax_backward_variant Variant>
-inline constexpr int softmax_backward_block_size = 256;
+inline constexpr int softmax_backward_block_size =
+    Variant == softmax_backward_variant::thread_per_row ? 32 : 256;
 
 LLMC_TYPES_END
 
@@ -236,11 +320,21 @@ void softmax_backward(float* dinp, const float* dout, const float* out, row_shap
   checks::require_pointer(function, "dout", dout);
   checks::require_pointer(function, "out", out);
 
-  detail::with_access_width(
-      detail::is_16_byte_accessible(shape.channels, dinp, dout, out), [&](auto width) {
-        detail::launch({function, shape.rows, BlockSize, 0, stream},
-                       detail::softmax_backward_kernel<width(), BlockSize>, dinp, dout, out, shape);
-      });
+  using variant = softmax_backward_variant;
+  if constexpr (Variant == variant::thread_per_row || Variant == variant::warp_per_row) {
+    using workers = std::conditional_t<Variant == variant::thread_per_row, device::lone_thread,
+                                       device::whole_warp>;
+    detail::launch_over_rows<workers>(function, shape.rows, BlockSize, stream,
+                                      detail::softmax_backward_rows_kernel<workers>, dinp, dout,
+                                      out, shape);
+  } else {
+    detail::with_access_width(detail::is_16_byte_accessible(shape.channels, dinp, dout, out),
+                              [&](auto width) {
+                                detail::launch({function, shape.rows, BlockSize, 0, stream},
+                                               detail::softmax_backward_kernel<width(), BlockSize>,
+                                               dinp, dout, out, shape);
+                              });
+  }
 }
 
 LLMC_NAMESPACE_END

@@ -3,7 +3,7 @@
 
 #include "ladder.hpp"
 #include "layers.hpp"
-#include "rows.hpp"
+#include "sequences.hpp"
 
 namespace llmc_registry {
 namespace {
@@ -11,10 +11,6 @@ namespace {
 using llmc::attention_backward_variant;
 using llmc::attention_forward_variant;
 using llmc::attention_shape;
-
-std::vector<parameter> attention_parameters() {
-  return {{"batch", 8, 2}, {"sequence", 1024, 150}, {"heads", 12, 3}, {"head_size", 64, 256}};
-}
 
 std::vector<extents> awkward_sequences() {
   std::vector<extents> shapes;
@@ -26,15 +22,6 @@ std::vector<extents> awkward_sequences() {
   return shapes;
 }
 
-attention_shape attention_shape_of(const extents& e) {
-  return {e.at("batch"), e.at("sequence"), e.at("heads"), e.at("head_size")};
-}
-
-/// Elements of a (B, T, NH, HS) array.
-std::int64_t count_of(attention_shape s) {
-  return s.batch * s.sequence * s.heads * s.head_size;
-}
-
 std::int64_t rows_of(attention_shape s) {
   return s.batch * s.heads * s.sequence;
 }
@@ -42,7 +29,7 @@ std::int64_t rows_of(attention_shape s) {
 /// Multiplications and additions of that many products between queries and keys, of which half are
 /// masked.
 double product_flops(attention_shape s, int products) {
-  return products * static_cast<double>(count_of(s)) * static_cast<double>(s.sequence);
+  return products * static_cast<double>(vectors_of(s)) * static_cast<double>(s.sequence);
 }
 
 /// Scores of normal numbers reach about 6. An error of them is a relative one of a probability, and
@@ -54,6 +41,9 @@ tolerance tf32_attention_tolerance(double magnitude) {
   return {3e-2 * magnitude, 4e-3};
 }
 
+/// Of the naive kernels, which are slow.
+constexpr std::array few_block_sizes{64, 256};
+
 class forward_problem : public problem {
  public:
   static constexpr bool has_precision = true;
@@ -64,12 +54,14 @@ class forward_problem : public problem {
   static constexpr auto block_sizes() {
     if constexpr (Variant == attention_forward_variant::flash) {
       return std::array{llmc::attention_forward_block_size<Variant>};
+    } else if constexpr (Variant == attention_forward_variant::naive) {
+      return few_block_sizes;
     } else {
       return any_block_size;
     }
   }
 
-  static std::vector<parameter> parameters() { return attention_parameters(); }
+  static std::vector<parameter> parameters() { return head_parameters(); }
   static std::vector<extents> awkward() { return awkward_sequences(); }
 
   forward_problem(const extents& e, settings s) : problem(s), shape_(attention_shape_of(e)) {}
@@ -85,16 +77,16 @@ class forward_problem : public problem {
 
  private:
   std::vector<std::vector<double>> reference() const override {
-    std::vector<double> out = zeros(count_of(shape_)), lse = zeros(rows_of(shape_));
+    std::vector<double> out = zeros(vectors_of(shape_)), lse = zeros(rows_of(shape_));
     llmc::reference::attention_forward(out.data(), lse.data(), qkv_.values().data(), shape_);
     return {out, lse};
   }
 
   attention_shape shape_;
   llmc::matmul_context context_;
-  array& qkv_ = input(3 * count_of(shape_));
+  array& qkv_ = input(3 * vectors_of(shape_));
   array& out_ =
-      output("out", count_of(shape_), attention_tolerance(1), tf32_attention_tolerance(1));
+      output("out", vectors_of(shape_), attention_tolerance(1), tf32_attention_tolerance(1));
   array& lse_ = output("lse", rows_of(shape_), attention_tolerance(1), tf32_attention_tolerance(1));
 };
 
@@ -108,12 +100,14 @@ class backward_problem : public problem {
   static constexpr auto block_sizes() {
     if constexpr (Variant == attention_backward_variant::flash) {
       return std::array{llmc::attention_backward_block_size<Variant>};
+    } else if constexpr (Variant == attention_backward_variant::naive) {
+      return few_block_sizes;
     } else {
       return any_block_size;
     }
   }
 
-  static std::vector<parameter> parameters() { return attention_parameters(); }
+  static std::vector<parameter> parameters() { return head_parameters(); }
   static std::vector<extents> awkward() { return awkward_sequences(); }
 
   backward_problem(const extents& e, settings s) : problem(s), shape_(attention_shape_of(e)) {
@@ -134,7 +128,7 @@ class backward_problem : public problem {
 
  private:
   std::vector<std::vector<double>> reference() const override {
-    std::vector<double> dqkv = zeros(3 * count_of(shape_));
+    std::vector<double> dqkv = zeros(3 * vectors_of(shape_));
     llmc::reference::attention_backward(dqkv.data(), dout_.values().data(), qkv_.values().data(),
                                         out_.values().data(), lse_.values().data(), shape_);
     return {dqkv};
@@ -142,12 +136,12 @@ class backward_problem : public problem {
 
   attention_shape shape_;
   llmc::matmul_context context_;
-  array& dout_ = input(count_of(shape_));
-  array& qkv_ = input(3 * count_of(shape_));
-  array& out_ = input(count_of(shape_));
+  array& dout_ = input(vectors_of(shape_));
+  array& qkv_ = input(3 * vectors_of(shape_));
+  array& out_ = input(vectors_of(shape_));
   array& lse_ = input(rows_of(shape_));
   array& dqkv_ =
-      output("dqkv", 3 * count_of(shape_), attention_tolerance(4), tf32_attention_tolerance(4));
+      output("dqkv", 3 * vectors_of(shape_), attention_tolerance(4), tf32_attention_tolerance(4));
 };
 
 }  // namespace

@@ -14,16 +14,13 @@ using llmc::gelu_forward_variant;
 constexpr std::int64_t hidden_channels = 4 * gpt2_channels;
 constexpr normal wide{3};  // reaches both tails
 
-class forward_problem : public problem {
+class forward_problem : public row_problem<hidden_channels> {
  public:
   static constexpr auto& variants = llmc::gelu_forward_variants;
   template <gelu_forward_variant Variant>
   static constexpr int default_block_size = llmc::gelu_forward_block_size<Variant>;
 
-  static std::vector<parameter> parameters() { return row_parameters(hidden_channels); }
-  static std::vector<extents> awkward() { return awkward_rows(); }
-
-  forward_problem(const extents& e, settings s) : problem(s), count_(count_of(row_shape_of(e))) {}
+  forward_problem(const extents& e, settings s) : row_problem(e, s) {}
 
   template <gelu_forward_variant Variant, int BlockSize>
   void launch(cudaStream_t stream) {
@@ -37,21 +34,17 @@ class forward_problem : public problem {
     return {out};
   }
 
-  std::int64_t count_;
   array& inp_ = input(count_, wide);
   array& out_ = output("out", count_, {1e-6, 1e-6});
 };
 
-class backward_problem : public problem {
+class backward_problem : public row_problem<hidden_channels> {
  public:
   static constexpr auto& variants = llmc::gelu_backward_variants;
   template <gelu_backward_variant Variant>
   static constexpr int default_block_size = llmc::gelu_backward_block_size<Variant>;
 
-  static std::vector<parameter> parameters() { return row_parameters(hidden_channels); }
-  static std::vector<extents> awkward() { return awkward_rows(); }
-
-  backward_problem(const extents& e, settings s) : problem(s), count_(count_of(row_shape_of(e))) {}
+  backward_problem(const extents& e, settings s) : row_problem(e, s) {}
 
   template <gelu_backward_variant Variant, int BlockSize>
   void launch(cudaStream_t stream) {
@@ -66,7 +59,6 @@ class backward_problem : public problem {
     return {dinp};
   }
 
-  std::int64_t count_;
   array& dout_ = input(count_);
   array& inp_ = input(count_, wide);
   array& dinp_ = output("dinp", count_, {5e-6, 1e-6});

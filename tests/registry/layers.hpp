@@ -10,6 +10,8 @@ namespace llmc_registry {
 
 std::vector<operation> adamw();
 std::vector<operation> attention();
+std::vector<operation> causal_product();
+std::vector<operation> causal_softmax();
 std::vector<operation> classifier();
 std::vector<operation> crossentropy();
 std::vector<operation> encoder();
@@ -17,6 +19,7 @@ std::vector<operation> gelu();
 std::vector<operation> global_norm();
 std::vector<operation> layernorm();
 std::vector<operation> matmul();
+std::vector<operation> permute();
 std::vector<operation> residual();
 std::vector<operation> residual_layernorm();
 std::vector<operation> softmax();

@@ -33,8 +33,9 @@ extents checked_shape(const operation& o, const extents& shape) {
 const std::vector<operation>& operations() {
   static const std::vector<operation> all = [] {
     std::vector<operation> operations;
-    for (const auto layer : {encoder, layernorm, residual_layernorm, residual, matmul, attention,
-                             gelu, softmax, crossentropy, classifier, global_norm, adamw}) {
+    for (const auto layer :
+         {encoder, layernorm, residual_layernorm, residual, matmul, permute, causal_product,
+          causal_softmax, attention, gelu, softmax, crossentropy, classifier, global_norm, adamw}) {
       for (operation& o : layer()) operations.push_back(std::move(o));
     }
     return operations;

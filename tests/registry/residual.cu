@@ -12,16 +12,13 @@ using llmc::residual_backward_variant;
 using llmc::residual_forward_variant;
 using llmc_test::elementwise_tolerance;
 
-class forward_problem : public problem {
+class forward_problem : public row_problem<gpt2_channels> {
  public:
   static constexpr auto& variants = llmc::residual_forward_variants;
   template <residual_forward_variant Variant>
   static constexpr int default_block_size = llmc::residual_forward_block_size<Variant>;
 
-  static std::vector<parameter> parameters() { return row_parameters(gpt2_channels); }
-  static std::vector<extents> awkward() { return awkward_rows(); }
-
-  forward_problem(const extents& e, settings s) : problem(s), count_(count_of(row_shape_of(e))) {}
+  forward_problem(const extents& e, settings s) : row_problem(e, s) {}
 
   template <residual_forward_variant Variant, int BlockSize>
   void launch(cudaStream_t stream) {
@@ -36,22 +33,18 @@ class forward_problem : public problem {
     return {out};
   }
 
-  std::int64_t count_;
   array& inp1_ = input(count_);
   array& inp2_ = input(count_);
   array& out_ = output("out", count_, elementwise_tolerance());
 };
 
-class backward_problem : public problem {
+class backward_problem : public row_problem<gpt2_channels> {
  public:
   static constexpr auto& variants = llmc::residual_backward_variants;
   template <residual_backward_variant Variant>
   static constexpr int default_block_size = llmc::residual_backward_block_size<Variant>;
 
-  static std::vector<parameter> parameters() { return row_parameters(gpt2_channels); }
-  static std::vector<extents> awkward() { return awkward_rows(); }
-
-  backward_problem(const extents& e, settings s) : problem(s), count_(count_of(row_shape_of(e))) {}
+  backward_problem(const extents& e, settings s) : row_problem(e, s) {}
 
   template <residual_backward_variant Variant, int BlockSize>
   void launch(cudaStream_t stream) {
@@ -66,7 +59,6 @@ class backward_problem : public problem {
     return {dinp1, dinp2};
   }
 
-  std::int64_t count_;
   array& dout_ = input(count_);
   array& dinp1_ = gradient("dinp1", count_, elementwise_tolerance());
   array& dinp2_ = gradient("dinp2", count_, elementwise_tolerance());

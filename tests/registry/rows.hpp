@@ -42,4 +42,20 @@ inline std::vector<double> zeros(std::int64_t count) {
   return std::vector<double>(static_cast<std::size_t>(count), 0.0);
 }
 
+/// Base of the problems on all numbers or all rows of a matrix. `Channels` is what GPT-2 has of
+/// them there.
+template <std::int64_t Channels>
+class row_problem : public problem {
+ public:
+  static std::vector<parameter> parameters() { return row_parameters(Channels); }
+  static std::vector<extents> awkward() { return awkward_rows(); }
+
+ protected:
+  row_problem(const extents& e, settings s)
+      : problem(s), shape_(row_shape_of(e)), count_(count_of(shape_)) {}
+
+  llmc::row_shape shape_;
+  std::int64_t count_;
+};
+
 }  // namespace llmc_registry

@@ -8,40 +8,21 @@
 #include <cstdint>
 
 #include <llmc/detail/namespace.hpp>
+#include <llmc/device/causal_softmax_row.cuh>
 #include <llmc/device/pack.cuh>
 #include <llmc/device/reduce.cuh>
+#include <llmc/device/row_workers.cuh>
 #include <llmc/types.hpp>
 
 LLMC_NAMESPACE_BEGIN
 namespace device {
 
-/// Turns the scores of a query that sees `visible` keys into probabilities, in place, sets those of
-/// the remaining keys up to `keys` to 0, and returns log sum exp(score). By one full warp.
-///
-/// Each lane keeps a running maximum and the sum relative to it; a lane without keys holds
-/// (-infinity, 0), which must not meet itself in exp(-infinity + infinity).
-__device__ inline float causal_softmax_row(float* scores, std::int64_t visible, std::int64_t keys) {
-  const int lane = threadIdx.x % warp_size;
-  float largest = minus_infinity();
-  for (std::int64_t j = lane; j < visible; j += warp_size) largest = fmaxf(largest, scores[j]);
-  largest = warp_max(largest);
-
-  float sum = 0.0f;
-  for (std::int64_t j = lane; j < visible; j += warp_size) sum += expf(scores[j] - largest);
-  sum = warp_sum(sum);
-
-  const float factor = 1.0f / sum;
-  for (std::int64_t j = lane; j < keys; j += warp_size) {
-    scores[j] = j < visible ? expf(scores[j] - largest) * factor : 0.0f;
-  }
-  return largest + logf(sum);
-}
-
 /// Turns scores into probabilities p and their gradients dp into those of the scores,
 /// p * (dp - delta), both in place; 0 for keys from `visible` on. By one warp.
-__device__ inline void causal_softmax_backward_row(float* scores, float* dprobabilities, float lse,
-                                                   float delta, std::int64_t visible,
-                                                   std::int64_t keys) {
+__device__ inline void causal_softmax_backward_from_scores(float* scores, float* dprobabilities,
+                                                           float lse, float delta,
+                                                           std::int64_t visible,
+                                                           std::int64_t keys) {
   for (std::int64_t j = threadIdx.x % warp_size; j < keys; j += warp_size) {
     const float p = j < visible ? expf(scores[j] - lse) : 0.0f;
     dprobabilities[j] = j < visible ? p * (dprobabilities[j] - delta) : 0.0f;
@@ -71,7 +52,9 @@ __global__ void __launch_bounds__(BlockSize)
        row += device::threads_in_grid() / device::warp_size) {
     const std::int64_t head = row / run.queries;
     const std::int64_t t = run.first + row % run.queries;
-    const float value = device::causal_softmax_row(scores + row * run.stride, t + 1, run.keys);
+    float* const row_scores = scores + row * run.stride;
+    const float value = device::causal_softmax_row(device::whole_warp(), row_scores, row_scores,
+                                                   1.0f, t + 1, run.keys);
     if (threadIdx.x % device::warp_size == 0) lse[head * shape.sequence + t] = value;
   }
 }
@@ -95,7 +78,7 @@ __global__ void __launch_bounds__(BlockSize)
     for (std::int64_t d = lane; d < shape.head_size; d += device::warp_size) {
       delta += dout[vector + d] * out[vector + d];
     }
-    device::causal_softmax_backward_row(
+    device::causal_softmax_backward_from_scores(
         scores + row * run.stride, dprobabilities + row * run.stride,
         lse[head * shape.sequence + t], device::warp_sum(delta), t + 1, run.keys);
   }

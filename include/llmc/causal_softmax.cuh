@@ -1,0 +1,348 @@
+/// @file
+/// The softmax of causal attention over scores (B, NH, T, T), in which a query sees the keys up to
+/// its own position. For every row t of every head
+///
+///     out[t][s] = exp(scale * inp[t][s]) / sum_{j <= t} exp(scale * inp[t][j])    for s <= t
+///     out[t][s] = 0                                                               for s > t
+///
+/// Shapes are those of attention; the head size takes no part. `attention_forward` keeps no scores
+/// and is much faster than products around this layer: use it where scores are not wanted.
+#pragma once
+
+#include <llmc/detail/cuda_only.hpp>
+
+#include <array>
+#include <cstdint>
+
+#include <llmc/detail/attention/scores.hpp>
+#include <llmc/detail/checks.hpp>
+#include <llmc/detail/launch.cuh>
+#include <llmc/detail/namespace.hpp>
+#include <llmc/device/causal_softmax_row.cuh>
+#include <llmc/device/pack.cuh>
+#include <llmc/device/row_workers.cuh>
+#include <llmc/types.hpp>
+
+// ---- forward ----
+
+LLMC_TYPES_BEGIN
+
+enum class causal_softmax_forward_variant {
+  /// The best for this device and shape.
+  automatic,
+  /// A thread owns a row and passes over it three times: maximum, sum, result. The threads of a
+  /// warp read a whole row apart, so of every 32 bytes that memory sends one float is used at a
+  /// time. Wins nowhere.
+  thread_per_row,
+  /// A thread finds maximum and sum in one pass, rescaling the sum when the maximum grows: two
+  /// passes instead of three, for one more exponential a score.
+  online_thread_per_row,
+  /// A block owns a row: neighbours read neighbours. Three passes with two reductions in shared
+  /// memory; most threads idle in short rows. Wins for a few very long rows.
+  block_per_row,
+  /// A warp owns a row: reductions by shuffles, and no barrier. Three passes.
+  warp_per_row,
+  /// The online sum by a warp: two passes.
+  online_warp_per_row,
+  /// The online sum by a warp that reads 16 bytes at a time where it can and keeps the first 1024
+  /// scores of the row in registers (512 where it reads single floats), so that memory sends each
+  /// of them once. Wins nearly everywhere. Takes blocks of up to 512 threads, which leaves each
+  /// enough registers.
+  row_in_registers
+};
+
+inline constexpr std::array causal_softmax_forward_variants{
+    causal_softmax_forward_variant::automatic,
+    causal_softmax_forward_variant::thread_per_row,
+    causal_softmax_forward_variant::online_thread_per_row,
+    causal_softmax_forward_variant::block_per_row,
+    causal_softmax_forward_variant::warp_per_row,
+    causal_softmax_forward_variant::online_warp_per_row,
+    causal_softmax_forward_variant::row_in_registers};
+
+constexpr const char* to_string(causal_softmax_forward_variant variant) {
+  switch (variant) {
+    case causal_softmax_forward_variant::automatic: return "automatic";
+    case causal_softmax_forward_variant::thread_per_row: return "thread_per_row";
+    case causal_softmax_forward_variant::online_thread_per_row: return "online_thread_per_row";
+    case causal_softmax_forward_variant::block_per_row: return "block_per_row";
+    case causal_softmax_forward_variant::warp_per_row: return "warp_per_row";
+    case causal_softmax_forward_variant::online_warp_per_row: return "online_warp_per_row";
+    case causal_softmax_forward_variant::row_in_registers: return "row_in_registers";
+  }
+  return "unknown";
+}
+
+/// Threads a block; not yet measured.
+template <causal_softmax_forward_variant Variant>
+inline constexpr int causal_softmax_forward_block_size = 256;
+
+LLMC_TYPES_END
+
+LLMC_NAMESPACE_BEGIN
+namespace detail {
+
+/// Threads of a block that each keep parts of rows in registers.
+inline constexpr int most_row_keepers = 512;
+
+template <class Workers, bool Online>
+__global__ void __launch_bounds__(1024)
+    causal_softmax_forward_kernel(float* out, const float* inp, std::int64_t rows,
+                                  std::int64_t keys, float scale) {
+  __shared__ typename Workers::storage storage;
+  const Workers workers(storage);
+  device::for_each_row(workers, rows, [&](std::int64_t row) {
+    const std::int64_t offset = row * keys;
+    const std::int64_t visible = row % keys + 1;
+    if constexpr (Online) {
+      device::causal_softmax_row_online(workers, out + offset, inp + offset, scale, visible, keys);
+    } else {
+      device::causal_softmax_row(workers, out + offset, inp + offset, scale, visible, keys);
+    }
+  });
+}
+
+template <int Width>
+__global__ void __launch_bounds__(most_row_keepers)
+    causal_softmax_forward_kept_kernel(float* out, const float* inp, std::int64_t rows,
+                                       std::int64_t keys, float scale) {
+  device::for_each_row(device::whole_warp(), rows, [&](std::int64_t row) {
+    const std::int64_t offset = row * keys;
+    device::causal_softmax_row_kept<Width>(out + offset, inp + offset, scale, row % keys + 1, keys);
+  });
+}
+
+/// Who shares a row of the variants `thread_per_row`, `block_per_row`, `warp_per_row` and those
+/// named after them.
+template <auto Variant>
+struct row_workers_of {
+  using type = device::whole_warp;
+};
+template <>
+struct row_workers_of<causal_softmax_forward_variant::thread_per_row> {
+  using type = device::lone_thread;
+};
+template <>
+struct row_workers_of<causal_softmax_forward_variant::online_thread_per_row> {
+  using type = device::lone_thread;
+};
+template <>
+struct row_workers_of<causal_softmax_forward_variant::block_per_row> {
+  using type = device::whole_block;
+};
+
+}  // namespace detail
+
+/// The softmax of every row; see the top of this file for the formula. A row whose visible scores
+/// are -infinity throughout, or hold a +infinity or a NaN, becomes NaN up to the diagonal, as by
+/// the formula. What `inp` holds above the diagonal takes no part.
+///
+/// @param[out] out   (B, NH, T, T), overwritten, with 0 above the diagonal; may alias `inp`
+/// @param[in]  inp   (B, NH, T, T)
+/// @param      shape the head size must be at least 1 and takes no part
+/// @param      scale of the scores: 1 / sqrt(HS) in attention
+///
+/// Any alignment. Deterministic. Right at any magnitude of finite scaled scores. Throws
+/// invalid_argument for a negative extent, NH < 1, HS < 1, a null array or a scale that is negative
+/// or not finite; cuda_error if the launch fails.
+template <causal_softmax_forward_variant Variant = causal_softmax_forward_variant::automatic,
+          int BlockSize = causal_softmax_forward_block_size<Variant>>
+void causal_softmax_forward(float* out, const float* inp, attention_shape shape, float scale,
+                            cudaStream_t stream) {
+  using variant = causal_softmax_forward_variant;
+  constexpr bool in_registers =
+      Variant == variant::automatic || Variant == variant::row_in_registers;
+  static_assert(detail::is_block_size(BlockSize),
+                "causal_softmax_forward: BlockSize must be a multiple of 32 between 32 and 1024");
+  static_assert(!in_registers || BlockSize <= detail::most_row_keepers,
+                "causal_softmax_forward: the variant row_in_registers takes a BlockSize of at most "
+                "512");
+  constexpr const char* function = "llmc::causal_softmax_forward";
+  const std::int64_t rows = checks::require_scores(function, shape);
+  checks::require_finite_at_least(function, "scale", scale, 0.0);
+  if (rows == 0) return;
+  checks::require_pointer(function, "out", out);
+  checks::require_pointer(function, "inp", inp);
+
+  if constexpr (in_registers) {
+    const std::int64_t blocks = detail::ceil_div(rows, BlockSize / device::warp_size);
+    detail::with_access_width(detail::is_16_byte_accessible(shape.sequence, out, inp),
+                              [&](auto width) {
+                                detail::launch({function, blocks, BlockSize, 0, stream},
+                                               detail::causal_softmax_forward_kept_kernel<width()>,
+                                               out, inp, rows, shape.sequence, scale);
+                              });
+  } else {
+    using workers = typename detail::row_workers_of<Variant>::type;
+    constexpr bool online =
+        Variant == variant::online_thread_per_row || Variant == variant::online_warp_per_row;
+    const std::int64_t blocks = detail::ceil_div(rows, workers::rows_per_block(BlockSize));
+    detail::launch({function, blocks, BlockSize, 0, stream},
+                   detail::causal_softmax_forward_kernel<workers, online>, out, inp, rows,
+                   shape.sequence, scale);
+  }
+}
+
+LLMC_NAMESPACE_END
+
+// ---- backward ----
+
+LLMC_TYPES_BEGIN
+
+enum class causal_softmax_backward_variant {
+  /// The best for this device and shape.
+  automatic,
+  /// A thread owns a row and passes over it twice: the sum of dout * out, then the result. Each
+  /// thread of a warp reads another row. Wins nowhere.
+  thread_per_row,
+  /// A block owns a row, with a reduction in shared memory between the passes; the first rows of a
+  /// head keep few of its threads busy. Wins for a few very long rows.
+  block_per_row,
+  /// A warp owns a row: reductions by shuffles, and no barrier.
+  warp_per_row,
+  /// A warp reads a row of dout and out, 16 bytes at a time where it can, and keeps the first 1024
+  /// numbers of each (512 of single floats) in registers until the sum is known: memory sends each
+  /// of them once. Takes blocks of up to 512 threads, which leaves each enough registers.
+  row_in_registers,
+  /// The same, and each warp takes the rows t and T - 1 - t, one after the other: T + 1 visible
+  /// scores whatever t, so that no block ends before the others. Wins nearly everywhere.
+  paired_rows
+};
+
+inline constexpr std::array causal_softmax_backward_variants{
+    causal_softmax_backward_variant::automatic,
+    causal_softmax_backward_variant::thread_per_row,
+    causal_softmax_backward_variant::block_per_row,
+    causal_softmax_backward_variant::warp_per_row,
+    causal_softmax_backward_variant::row_in_registers,
+    causal_softmax_backward_variant::paired_rows};
+
+constexpr const char* to_string(causal_softmax_backward_variant variant) {
+  switch (variant) {
+    case causal_softmax_backward_variant::automatic: return "automatic";
+    case causal_softmax_backward_variant::thread_per_row: return "thread_per_row";
+    case causal_softmax_backward_variant::block_per_row: return "block_per_row";
+    case causal_softmax_backward_variant::warp_per_row: return "warp_per_row";
+    case causal_softmax_backward_variant::row_in_registers: return "row_in_registers";
+    case causal_softmax_backward_variant::paired_rows: return "paired_rows";
+  }
+  return "unknown";
+}
+
+/// Threads a block; not yet measured.
+template <causal_softmax_backward_variant Variant>
+inline constexpr int causal_softmax_backward_block_size = 256;
+
+LLMC_TYPES_END
+
+LLMC_NAMESPACE_BEGIN
+namespace detail {
+
+struct causal_softmax_backward_arrays {
+  float* dinp;
+  const float* dout;
+  const float* out;
+};
+
+template <class Workers>
+__global__ void __launch_bounds__(1024)
+    causal_softmax_backward_ladder_kernel(causal_softmax_backward_arrays a, std::int64_t rows,
+                                          std::int64_t keys, float scale) {
+  __shared__ typename Workers::storage storage;
+  const Workers workers(storage);
+  device::for_each_row(workers, rows, [&](std::int64_t row) {
+    const std::int64_t offset = row * keys;
+    device::causal_softmax_backward_row(workers, a.dinp + offset, a.dout + offset, a.out + offset,
+                                        scale, row % keys + 1, keys);
+  });
+}
+
+/// Unpaired, a warp has one row at a time. Paired, it has two: of a head of T rows (T + 1) / 2
+/// warps take row T - 1 - i and then row i, which for an odd T is the same in the middle.
+template <int Width, bool Paired>
+__global__ void __launch_bounds__(most_row_keepers)
+    causal_softmax_backward_kept_kernel(causal_softmax_backward_arrays a, std::int64_t heads,
+                                        std::int64_t keys, float scale) {
+  const auto work = [&](std::int64_t head, std::int64_t t) {
+    const std::int64_t offset = (head * keys + t) * keys;
+    device::causal_softmax_backward_row_kept<Width>(a.dinp + offset, a.dout + offset,
+                                                    a.out + offset, scale, t + 1, keys);
+  };
+  const std::int64_t turns = Paired ? (keys + 1) / 2 : keys;  // of a head
+  device::for_each_row(device::whole_warp(), heads * turns, [&](std::int64_t turn) {
+    const std::int64_t head = turn / turns;
+    const std::int64_t t = turn % turns;
+    for (std::int64_t row = Paired ? keys - 1 - t : t;; row = t) {
+      work(head, row);
+      if (row == t) break;
+    }
+  });
+}
+
+template <>
+struct row_workers_of<causal_softmax_backward_variant::thread_per_row> {
+  using type = device::lone_thread;
+};
+template <>
+struct row_workers_of<causal_softmax_backward_variant::block_per_row> {
+  using type = device::whole_block;
+};
+
+}  // namespace detail
+
+/// The gradient of causal_softmax_forward:
+///
+///     dinp[t][s] = scale * out[t][s] * (dout[t][s] - sum_{j <= t} dout[t][j] * out[t][j])
+///
+/// for s <= t, and 0 above the diagonal. What `dout` and `out` hold there takes no part.
+///
+/// @param[out] dinp  (B, NH, T, T), overwritten; may alias `dout`
+/// @param[in]  dout  (B, NH, T, T)
+/// @param[in]  out   (B, NH, T, T), the result of the forward pass
+/// @param      shape the head size must be at least 1 and takes no part
+/// @param      scale that of the forward pass
+///
+/// Any alignment. Deterministic, in every variant: each sum is reduced from the values of its
+/// threads, and none is added to in memory. Throws as causal_softmax_forward does.
+template <causal_softmax_backward_variant Variant = causal_softmax_backward_variant::automatic,
+          int BlockSize = causal_softmax_backward_block_size<Variant>>
+void causal_softmax_backward(float* dinp, const float* dout, const float* out,
+                             attention_shape shape, float scale, cudaStream_t stream) {
+  using variant = causal_softmax_backward_variant;
+  constexpr bool paired = Variant == variant::automatic || Variant == variant::paired_rows;
+  constexpr bool in_registers = paired || Variant == variant::row_in_registers;
+  static_assert(detail::is_block_size(BlockSize),
+                "causal_softmax_backward: BlockSize must be a multiple of 32 between 32 and 1024");
+  static_assert(!in_registers || BlockSize <= detail::most_row_keepers,
+                "causal_softmax_backward: the variants row_in_registers and paired_rows take a "
+                "BlockSize of at most 512");
+  constexpr const char* function = "llmc::causal_softmax_backward";
+  const std::int64_t rows = checks::require_scores(function, shape);
+  checks::require_finite_at_least(function, "scale", scale, 0.0);
+  if (rows == 0) return;
+  checks::require_pointer(function, "dinp", dinp);
+  checks::require_pointer(function, "dout", dout);
+  checks::require_pointer(function, "out", out);
+
+  const std::int64_t keys = shape.sequence;
+  const detail::causal_softmax_backward_arrays arrays{dinp, dout, out};
+  if constexpr (in_registers) {
+    const std::int64_t heads = shape.batch * shape.heads;
+    const std::int64_t turns = heads * (paired ? detail::ceil_div(keys, 2) : keys);
+    const std::int64_t blocks = detail::ceil_div(turns, BlockSize / device::warp_size);
+    detail::with_access_width(
+        detail::is_16_byte_accessible(keys, dinp, dout, out), [&](auto width) {
+          detail::launch({function, blocks, BlockSize, 0, stream},
+                         detail::causal_softmax_backward_kept_kernel<width(), paired>, arrays,
+                         heads, keys, scale);
+        });
+  } else {
+    using workers = typename detail::row_workers_of<Variant>::type;
+    const std::int64_t blocks = detail::ceil_div(rows, workers::rows_per_block(BlockSize));
+    detail::launch({function, blocks, BlockSize, 0, stream},
+                   detail::causal_softmax_backward_ladder_kernel<workers>, arrays, rows, keys,
+                   scale);
+  }
+}
+
+LLMC_NAMESPACE_END
