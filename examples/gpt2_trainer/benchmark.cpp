@@ -1,11 +1,10 @@
 #include "benchmark.hpp"
 
-#include <algorithm>
 #include <cmath>
 #include <cstdio>
-#include <nlohmann/json.hpp>
 
 #include "file.hpp"
+#include "measurement_json.hpp"
 
 namespace gpt2_trainer {
 namespace {
@@ -31,27 +30,7 @@ std::size_t total_bytes(const std::vector<memory_item>& memory) {
   return total;
 }
 
-json milliseconds(const std::vector<double>& seconds) {
-  const quartiles q = quartiles_of(seconds);
-  json all = json::array();
-  for (const double value : seconds) all.push_back(1e3 * value);
-  return {{"median", 1e3 * q.median},        {"minimum", 1e3 * q.minimum},
-          {"lower_quartile", 1e3 * q.lower}, {"upper_quartile", 1e3 * q.upper},
-          {"maximum", 1e3 * q.maximum},      {"all", all}};
-}
-
 }  // namespace
-
-quartiles quartiles_of(std::vector<double> values) {
-  std::sort(values.begin(), values.end());
-  const auto at = [&](double part) {
-    const double rank = part * static_cast<double>(values.size() - 1);
-    const auto below = static_cast<std::size_t>(rank);
-    const std::size_t above = std::min(below + 1, values.size() - 1);
-    return values[below] + (rank - std::floor(rank)) * (values[above] - values[below]);
-  };
-  return {values.front(), at(0.25), at(0.5), at(0.75), values.back()};
-}
 
 table benchmark_table(const benchmark_result& r) {
   const quartiles q = quartiles_of(r.seconds);
@@ -72,7 +51,6 @@ table benchmark_table(const benchmark_result& r) {
 }
 
 void write_benchmark(const std::filesystem::path& path, const benchmark_result& r) {
-  const gpt2_config& c = r.config;
   const double seconds = quartiles_of(r.seconds).median;
   const double rate = r.operations / seconds;
   const bool known = r.peak.flops_per_second > 0;
@@ -80,17 +58,12 @@ void write_benchmark(const std::filesystem::path& path, const benchmark_result& 
   for (const memory_item& item : r.memory) memory[item.name] = item.bytes;
   const json result{
       {"machine", r.machine},
-      {"model",
-       {{"layers", c.layers},
-        {"heads", c.heads},
-        {"channels", c.channels},
-        {"context", c.max_sequence},
-        {"vocabulary", c.vocabulary}}},
+      {"model", model_json(r.config)},
       {"batch", r.batch},
       {"sequence", r.sequence},
       {"tokens", r.tokens},
       {"steps", r.seconds.size()},
-      {"milliseconds", milliseconds(r.seconds)},
+      {"milliseconds", milliseconds_json(r.seconds)},
       {"tokens_per_second", static_cast<double>(r.tokens) / seconds},
       {"model_flops", r.operations},
       {"model_flops_per_second", rate},
@@ -98,11 +71,7 @@ void write_benchmark(const std::filesystem::path& path, const benchmark_result& 
       {"model_flops_utilisation", known ? json(rate / r.peak.flops_per_second) : json()},
       {"memory_bytes", memory},
       {"total_memory_bytes", total_bytes(r.memory)}};
-  const std::string text = result.dump(2, ' ', false, json::error_handler_t::replace) + "\n";
-  std::filesystem::create_directories(path.parent_path());
-  output_file output(path);
-  output.write(text.data(), text.size());
-  output.commit();
+  write_file(path, json_text(result));
 }
 
 }  // namespace gpt2_trainer

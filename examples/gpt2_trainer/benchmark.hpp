@@ -10,6 +10,7 @@
 
 #include "backend.hpp"
 #include "gpt2.hpp"
+#include "quartiles.hpp"
 #include "report.hpp"
 
 namespace gpt2_trainer {
@@ -25,18 +26,6 @@ struct benchmark_result {
   std::vector<memory_item> memory;
   std::vector<double> seconds;  ///< of each step, in their order
 };
-
-/// A sample at five of its ranks; between two samples in a straight line.
-struct quartiles {
-  double minimum;
-  double lower;
-  double median;
-  double upper;
-  double maximum;
-};
-
-/// Of at least one number.
-quartiles quartiles_of(std::vector<double> values);
 
 /// What people read: times, tokens a second, the share of the peak, memory.
 table benchmark_table(const benchmark_result& result);

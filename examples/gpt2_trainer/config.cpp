@@ -6,13 +6,6 @@
 namespace gpt2_trainer {
 namespace {
 
-void require_extent(const char* name, std::int64_t value, std::int64_t least, std::int64_t most) {
-  if (value < least || value > most) {
-    throw input_error(std::string(name) + " must be between " + std::to_string(least) + " and " +
-                      std::to_string(most) + ", got " + std::to_string(value));
-  }
-}
-
 struct known_depth {
   int layers;
   int heads;
@@ -22,6 +15,13 @@ constexpr std::array known_depths{known_depth{6, 6}, known_depth{12, 12}, known_
                                   known_depth{36, 20}, known_depth{48, 25}};
 
 }  // namespace
+
+void require_extent(const char* name, std::int64_t value, std::int64_t least, std::int64_t most) {
+  if (value < least || value > most) {
+    throw input_error(std::string(name) + " must be between " + std::to_string(least) + " and " +
+                      std::to_string(most) + ", got " + std::to_string(value));
+  }
+}
 
 void validate(const gpt2_config& config) {
   constexpr std::int64_t most = 1 << 24;  // products of two extents stay far below 2^63

@@ -25,6 +25,9 @@ struct gpt2_config {
   std::int64_t head_size() const { return channels / heads; }
 };
 
+/// Throws input_error unless the value lies between the two others or is one of them.
+void require_extent(const char* name, std::int64_t value, std::int64_t least, std::int64_t most);
+
 /// Throws input_error unless the extents make a model that fits llm.c's checkpoint format.
 void validate(const gpt2_config& config);
 

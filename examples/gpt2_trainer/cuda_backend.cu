@@ -1,6 +1,7 @@
 #include "cuda_backend.hpp"
 
 #include <algorithm>
+#include <cstdint>
 #include <sstream>
 #include <stdexcept>
 
@@ -9,12 +10,21 @@
 #include <llmc/classifier.cuh>
 #include <llmc/crossentropy.cuh>
 #include <llmc/encoder.cuh>
+#include <llmc/gelu.cuh>
 #include <llmc/global_norm.cuh>
 #include <llmc/layernorm.cuh>
+#include <llmc/loss_sum.cuh>
 #include <llmc/matmul.cuh>
 #include <llmc/matmul_context.hpp>
 #include <llmc/matmul_gelu.cuh>
 #include <llmc/residual_layernorm.cuh>
+
+#include "cuda_check.hpp"
+#include "cuda_graph.hpp"
+#include "cuda_rates.hpp"
+#include "cuda_stream.hpp"
+#include "cuda_timer.hpp"
+#include "cuda_transfers.hpp"
 
 namespace gpt2_trainer {
 namespace {
@@ -22,15 +32,9 @@ namespace {
 using llmc::accumulation;
 using llmc::precision;
 
-void check(const std::string& action, cudaError_t code) {
-  if (code == cudaSuccess) return;
-  throw llmc::cuda_error("gpt2_trainer: " + action + " failed: " + cudaGetErrorString(code),
-                         static_cast<int>(code));
-}
-
 int attribute(cudaDeviceAttr which, int device) {
   int value = 0;
-  check("cudaDeviceGetAttribute", cudaDeviceGetAttribute(&value, which, device));
+  check_cuda("cudaDeviceGetAttribute", cudaDeviceGetAttribute(&value, which, device));
   return value;
 }
 
@@ -68,45 +72,54 @@ precision in_attention(precision arithmetic) {
   return arithmetic == precision::ieee ? precision::tf32x3 : arithmetic;
 }
 
-/// A stream that does not wait for the default one.
-class stream {
+/// Puts a value in the place of another one until it goes out of scope.
+class instead {
  public:
-  stream() {
-    check("cudaStreamCreateWithFlags", cudaStreamCreateWithFlags(&stream_, cudaStreamNonBlocking));
+  instead(std::int64_t& place, std::int64_t now, std::int64_t later)
+      : place_(place), later_(later) {
+    place_ = now;
   }
-  ~stream() { cudaStreamDestroy(stream_); }
-  stream(const stream&) = delete;
-  stream& operator=(const stream&) = delete;
-  operator cudaStream_t() const { return stream_; }
+  ~instead() { place_ = later_; }
+  instead(const instead&) = delete;
+  instead& operator=(const instead&) = delete;
 
  private:
-  cudaStream_t stream_ = nullptr;
+  std::int64_t& place_;
+  std::int64_t later_;
 };
 
 class cuda_backend final : public backend<float>, public product_tuner {
  public:
   explicit cuda_backend(precision arithmetic) : arithmetic_(arithmetic) {
-    check("cudaGetDevice", cudaGetDevice(&device_));
+    check_cuda("cudaGetDevice", cudaGetDevice(&device_));
   }
 
   std::string description() const override {
     cudaDeviceProp properties;
-    check("cudaGetDeviceProperties", cudaGetDeviceProperties(&properties, device_));
+    check_cuda("cudaGetDeviceProperties", cudaGetDeviceProperties(&properties, device_));
     const precision attention = in_attention(arithmetic_);
     return std::string(properties.name) + ", precision " + to_string(arithmetic_) +
            (attention == arithmetic_ ? "" : std::string(", in attention ") + to_string(attention));
   }
   peak_rates peak() const override { return peak_of(device_, arithmetic_); }
+  measured_rates measure_rates() override {
+    return measure_card(arithmetic_, in_attention(arithmetic_));
+  }
+  std::unique_ptr<call_timer> make_timer() override {
+    return std::make_unique<cuda_timer>(stream_);
+  }
 
   product_tuner* products() override { return this; }
   void tune(const std::function<void()>& step) override {
     try {
+      const instead untuned(plans_generation_, cuda_graph::never, plans_generation_ + 1);
       context_.tune(stream_, step);
     } catch (const llmc::cuda_error& error) {
       if (error.code() != cudaErrorMemoryAllocation) throw;
       throw std::runtime_error(std::string(error.what()) +
                                " (a smaller --batch or --plans off needs less memory)");
     }
+    share_plans();
   }
   std::string plans() const override {
     std::ostringstream text;
@@ -116,26 +129,35 @@ class cuda_backend final : public backend<float>, public product_tuner {
   void load_plans(const std::string& text, const std::string& name) override {
     std::istringstream from(text);
     context_.load_plans(from, name);
+    ++plans_generation_;
+    share_plans();
   }
 
-  std::size_t own_bytes() const override { return llmc::matmul_context::workspace_bytes; }
+  std::size_t own_bytes() const override { return 2 * llmc::matmul_context::workspace_bytes; }
   std::shared_ptr<void> allocate(std::size_t bytes) override {
     void* memory = nullptr;
-    check("allocating " + std::to_string(bytes >> 20) + " MiB", cudaMalloc(&memory, bytes));
+    check_cuda("allocating " + std::to_string(bytes >> 20) + " MiB", cudaMalloc(&memory, bytes));
     const std::shared_ptr<void> owner(memory, [](void* p) { cudaFree(p); });
     zero(memory, bytes);
     return owner;
   }
   void upload(void* to, const void* from, std::size_t bytes) override {
-    check("copying to the device",
-          cudaMemcpyAsync(to, from, bytes, cudaMemcpyHostToDevice, stream_));
+    transfers_.upload(to, from, bytes, stream_);
   }
   void download(void* to, const void* from, std::size_t bytes) override {
-    check("copying to the host", cudaMemcpyAsync(to, from, bytes, cudaMemcpyDeviceToHost, stream_));
-    check("a step", cudaStreamSynchronize(stream_));
+    check_cuda("copying to the host",
+               cudaMemcpyAsync(to, from, bytes, cudaMemcpyDeviceToHost, stream_));
+    check_cuda("a step", cudaStreamSynchronize(stream_));
+  }
+  std::unique_ptr<pending_download> start_download(const void* from, std::size_t bytes) override {
+    return transfers_.start_download(from, bytes, stream_);
   }
   void zero(void* at, std::size_t bytes) override {
-    check("zeroing memory", cudaMemsetAsync(at, 0, bytes, stream_));
+    check_cuda("zeroing memory", cudaMemsetAsync(at, 0, bytes, stream_));
+  }
+
+  std::unique_ptr<recording> record() override {
+    return std::make_unique<cuda_graph>(stream_, plans_generation_);
   }
 
   std::size_t workspace_bytes(const step_shapes& shapes) const override {
@@ -190,8 +212,17 @@ class cuda_backend final : public backend<float>, public product_tuner {
   void matmul_backward(float* dinp, float* dweight, float* dbias, const float* dout,
                        const float* inp, const float* weight, llmc::matmul_shape shape,
                        accumulation mode) override {
-    llmc::matmul_backward(dinp, dweight, dbias, workspace_, dout, inp, weight, shape, arithmetic_,
-                          mode, context_, stream_);
+    const auto part = [&](float* dinp_part, float* dweight_part, float* dbias_part,
+                          llmc::matmul_context& context, cudaStream_t stream) {
+      llmc::matmul_backward(dinp_part, dweight_part, dbias_part, workspace_, dout, inp, weight,
+                            shape, arithmetic_, mode, context, stream);
+    };
+    if (dinp == nullptr || dweight == nullptr || !has_room_beside(shape)) {
+      part(dinp, dweight, dbias, context_, stream_);
+      return;
+    }
+    beside([&] { part(nullptr, dweight, nullptr, beside_context_, beside_stream_); },
+           [&] { part(dinp, nullptr, dbias, context_, stream_); });
   }
 
   void matmul_gelu_forward(float* out, float* before_gelu, const float* inp, const float* weight,
@@ -199,12 +230,25 @@ class cuda_backend final : public backend<float>, public product_tuner {
     llmc::matmul_gelu_forward(out, before_gelu, inp, weight, bias, shape, arithmetic_, context_,
                               stream_);
   }
+  void gelu_forward(float* out, const float* inp, std::int64_t count) override {
+    llmc::gelu_forward(out, inp, count, stream_);
+  }
   void gelu_matmul_backward(float* dgelu_inp, float* dgelu_bias, float* dweight, float* dbias,
                             const float* dout, const float* gelu_inp, const float* inp,
                             const float* weight, llmc::matmul_shape shape,
                             accumulation mode) override {
-    llmc::gelu_matmul_backward(dgelu_inp, dgelu_bias, dweight, dbias, workspace_, dout, gelu_inp,
-                               inp, weight, shape, arithmetic_, mode, context_, stream_);
+    const auto part = [&](float* dgelu_inp_part, float* dweight_part, float* dbias_part,
+                          llmc::matmul_context& context, cudaStream_t stream) {
+      llmc::gelu_matmul_backward(dgelu_inp_part, dgelu_inp_part == nullptr ? nullptr : dgelu_bias,
+                                 dweight_part, dbias_part, workspace_, dout, gelu_inp, inp, weight,
+                                 shape, arithmetic_, mode, context, stream);
+    };
+    if (dgelu_inp == nullptr || dweight == nullptr || !has_room_beside(shape)) {
+      part(dgelu_inp, dweight, dbias, context_, stream_);
+      return;
+    }
+    beside([&] { part(nullptr, dweight, nullptr, beside_context_, beside_stream_); },
+           [&] { part(dgelu_inp, nullptr, dbias, context_, stream_); });
   }
 
   void attention_forward(float* out, float* lse, const float* qkv,
@@ -228,6 +272,13 @@ class cuda_backend final : public backend<float>, public product_tuner {
     llmc::classifier_forward_backward(logits, losses, out_of_range, targets, shape, dloss, stream_);
   }
 
+  void loss_sum(double* sum, const float* losses, std::int64_t count, accumulation mode) override {
+    llmc::loss_sum(sum, losses, count, mode, stream_);
+  }
+  void skip_update_unless_sound(llmc::clip_state* clip, const double* loss,
+                                const std::uint64_t* out_of_range) override {
+    llmc::skip_update_unless_sound(clip, loss, out_of_range, stream_);
+  }
   void global_norm(llmc::clip_state* result, const float* grads, std::int64_t count,
                    float max_norm) override {
     llmc::global_norm(result, workspace_, grads, count, max_norm, stream_);
@@ -241,10 +292,38 @@ class cuda_backend final : public backend<float>, public product_tuner {
   }
 
  private:
+  /// Whether a weight gradient pays beside an input gradient. Not while products are tuned, which
+  /// happens on one stream.
+  bool has_room_beside(llmc::matmul_shape shape) const {
+    constexpr std::int64_t most_rows = 1024;
+    return shape.rows <= most_rows && plans_generation_ != cuda_graph::never;
+  }
+
+  /// Runs `side`, which uses beside_stream_, at the same time as `main`.
+  template <class Side, class Main>
+  void beside(Side side, Main main) {
+    fork_.put(beside_stream_, stream_);
+    side();
+    main();
+    join_.put(stream_, beside_stream_);
+  }
+
+  /// The same plans wherever a product is run, so the same bits.
+  void share_plans() {
+    std::istringstream text(plans());
+    beside_context_.load_plans(text, "the plans of another context");
+  }
+
   precision arithmetic_;
   int device_ = -1;
-  stream stream_;
+  cuda_stream stream_;
   llmc::matmul_context context_;
+  cuda_stream beside_stream_;
+  llmc::matmul_context beside_context_;
+  cuda_order fork_;
+  cuda_order join_;
+  cuda_transfers transfers_;
+  std::int64_t plans_generation_ = 0;  ///< counts the changes of plans
   void* workspace_ = nullptr;
 };
 

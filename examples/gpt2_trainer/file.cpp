@@ -115,6 +115,13 @@ std::string read_file(const std::filesystem::path& path) {
   return contents;
 }
 
+void write_file(const std::filesystem::path& path, const std::string& text) {
+  std::filesystem::create_directories(path.parent_path());
+  output_file output(path);
+  output.write(text.data(), text.size());
+  output.commit();
+}
+
 void checksum::add(const void* data, std::size_t bytes) {
   const char* at = static_cast<const char*>(data);
   for (std::size_t done = 0; done < bytes; done += sizeof(std::uint64_t)) {

@@ -59,6 +59,9 @@ class output_file : public file {
 /// The whole file.
 std::string read_file(const std::filesystem::path& path);
 
+/// Writes the whole file, after the folders that it lies in.
+void write_file(const std::filesystem::path& path, const std::string& text);
+
 /// A checksum of 64-bit words (the last one padded with zeros), fast enough for gigabytes. It finds
 /// accidents, not attacks.
 class checksum {

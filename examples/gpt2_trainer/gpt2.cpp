@@ -1,6 +1,6 @@
 #include "gpt2.hpp"
 
-#include <functional>
+#include <algorithm>
 #include <stdexcept>
 
 namespace gpt2_trainer {
@@ -8,144 +8,19 @@ namespace {
 
 using llmc::accumulation;
 
-/// Collects arrays, then allocates them in one go and sets the pointers to them.
-class memory_planner {
- public:
-  template <class T>
-  void add(T*& pointer, const char* name, std::int64_t count) {
-    constexpr std::size_t alignment = 256;
-    const std::size_t bytes = llmc::checks::bytes<T>("gpt2_trainer::gpt2", count);
-    setters_.push_back([&pointer, offset = total_](std::byte* base) {
-      pointer = reinterpret_cast<T*>(base + offset);
-    });
-    items_.push_back({name, bytes});
-    total_ += (bytes + alignment - 1) / alignment * alignment;
-  }
-
-  template <class Real>
-  std::shared_ptr<void> allocate(backend<Real>& machine) const {
-    std::shared_ptr<void> memory = machine.allocate(total_);
-    for (const auto& set : setters_) set(static_cast<std::byte*>(memory.get()));
-    return memory;
-  }
-
-  const std::vector<memory_item>& items() const { return items_; }
-
- private:
-  std::vector<std::function<void(std::byte*)>> setters_;
-  std::vector<memory_item> items_;
-  std::size_t total_ = 0;
-};
-
-void require_fits(const char* name, std::int64_t value, std::int64_t most) {
-  if (value < 1 || value > most) {
-    throw input_error(std::string(name) + " must be between 1 and " + std::to_string(most) +
-                      ", got " + std::to_string(value));
-  }
+void require_in_range(const step_state& state, std::int64_t vocabulary) {
+  if (state.out_of_range == 0) return;
+  throw input_error(std::to_string(state.out_of_range) + " tokens or targets of this batch are " +
+                    "not between 0 and " + std::to_string(vocabulary - 1));
 }
 
 }  // namespace
 
-// ---- memory ----
-
-template <class Real>
-gpt2<Real>::gpt2(const gpt2_config& config, backend<Real>& machine, std::int64_t batch,
-                 std::int64_t sequence)
-    : config_((validate(config), config)),
-      layout_(config),
-      machine_(machine),
-      batch_(batch),
-      sequence_(sequence) {
-  require_fits("batch", batch, std::int64_t{1} << 31);
-  require_fits("sequence", sequence, config.max_sequence);
-  allocate();
-  wire();
-}
-
-template <class Real>
-void gpt2<Real>::allocate() {
-  const std::int64_t rows = batch_ * sequence_;
-  const std::int64_t L = config_.layers;
-  const std::int64_t C = config_.channels;
-  const std::int64_t norms = 2 * L + 1;
-  workspace_bytes_ = machine_.workspace_bytes(shapes_of(batch_, sequence_));
-
-  memory_planner plan;
-  plan.add(at_.parameters, "parameters", layout_.count());
-  plan.add(at_.gradients, "gradients", layout_.count());
-  plan.add(at_.moments_m, "AdamW first moments", layout_.count());
-  plan.add(at_.moments_v, "AdamW second moments", layout_.count());
-  plan.add(at_.tokens, "tokens", rows);
-  plan.add(at_.targets, "targets", rows);
-  plan.add(at_.residuals, "residual stream", norms * rows * C);
-  plan.add(at_.norms, "layernorm outputs", norms * rows * C);
-  plan.add(at_.means, "layernorm means", norms * rows);
-  plan.add(at_.rstds, "layernorm deviations", norms * rows);
-  plan.add(at_.qkv, "queries, keys, values", L * rows * 3 * C);
-  plan.add(at_.attention, "attention outputs", L * rows * C);
-  plan.add(at_.attention_lse, "attention log-sums", L * rows * config_.heads);
-  plan.add(at_.fc, "MLP before GELU", L * rows * 4 * C);
-  plan.add(at_.gelu, "MLP after GELU", L * rows * 4 * C);
-  plan.add(at_.logits, "logits", rows * config_.padded_vocabulary);
-  plan.add(at_.losses, "losses", rows);
-  plan.add(at_.branch, "branch", rows * C);
-  plan.add(at_.dresidual, "residual gradient", rows * C);
-  plan.add(at_.wide, "branch gradients", rows * 4 * C);
-  plan.add(at_.state, "step state", 1);
-  plan.add(at_.workspace, "workspace", static_cast<std::int64_t>(workspace_bytes_));
-  memory_ = plan.allocate(machine_);
-  plan_ = plan.items();
-  if (machine_.own_bytes() > 0) plan_.push_back({"products' workspace", machine_.own_bytes()});
-  losses_.resize(static_cast<std::size_t>(rows));
-}
-
-template <class Real>
-void gpt2<Real>::wire() {
-  const std::int64_t rows = batch_ * sequence_;
-  const std::int64_t C = config_.channels;
-  for (std::int64_t l = 0; l < config_.layers; ++l) {
-    blocks_.push_back({wire_norm(parameter::ln1w, parameter::ln1b, l, 2 * l),
-                       wire_linear(parameter::qkvw, parameter::qkvb, l),
-                       wire_linear(parameter::attprojw, parameter::attprojb, l),
-                       wire_norm(parameter::ln2w, parameter::ln2b, l, 2 * l + 1),
-                       wire_linear(parameter::fcw, parameter::fcb, l),
-                       wire_linear(parameter::fcprojw, parameter::fcprojb, l),
-                       at_.qkv + l * rows * 3 * C, at_.attention + l * rows * C,
-                       at_.attention_lse + l * rows * config_.heads, at_.fc + l * rows * 4 * C,
-                       at_.gelu + l * rows * 4 * C});
-  }
-  final_norm_ = wire_norm(parameter::lnfw, parameter::lnfb, 0, 2 * config_.layers);
-}
-
-template <class Real>
-Real* gpt2<Real>::parameter_of(parameter p, std::int64_t layer) const {
-  return at_.parameters + layout_[p].offset + layer * layout_[p].per_layer;
-}
-
-template <class Real>
-Real* gpt2<Real>::gradient_of(parameter p, std::int64_t layer) const {
-  return at_.gradients + layout_[p].offset + layer * layout_[p].per_layer;
-}
-
-template <class Real>
-auto gpt2<Real>::wire_linear(parameter weight, parameter bias, std::int64_t layer) const -> linear {
-  return {parameter_of(weight, layer), parameter_of(bias, layer), gradient_of(weight, layer),
-          gradient_of(bias, layer)};
-}
-
-/// `place` counts the layernorms from the first of the model on.
-template <class Real>
-auto gpt2<Real>::wire_norm(parameter weight, parameter bias, std::int64_t layer,
-                           std::int64_t place) const -> norm {
-  const std::int64_t rows = batch_ * sequence_;
-  return {parameter_of(weight, layer),
-          parameter_of(bias, layer),
-          gradient_of(weight, layer),
-          gradient_of(bias, layer),
-          at_.residuals + place * rows * config_.channels,
-          at_.norms + place * rows * config_.channels,
-          at_.means + place * rows,
-          at_.rstds + place * rows};
+step_result pending_step::wait() {
+  step_state state;
+  state_->finish(&state);
+  require_in_range(state, vocabulary_);
+  return {state.loss / static_cast<double>(rows_), state.clip.norm, state.clip.finite != 0};
 }
 
 template <class Real>
@@ -159,12 +34,26 @@ step_shapes gpt2<Real>::shapes_of(std::int64_t b, std::int64_t t) const {
           {rows, C, C},
           {rows, C, 4 * C},
           {rows, 4 * C, C},
-          {rows, C, config_.padded_vocabulary},
-          {rows, config_.vocabulary, config_.padded_vocabulary},
+          {logit_rows(rows), C, config_.padded_vocabulary},
           layout_.count()};
 }
 
 // ---- the model ----
+
+template <class Real>
+std::int64_t gpt2<Real>::logit_rows(std::int64_t rows) const {
+  return std::min(rows, memory_options_.most_logit_rows);
+}
+
+/// Calls `body(first, rows)` for as many rows at a time as there is room for logits.
+template <class Real>
+template <class Body>
+void gpt2<Real>::for_each_run_of_logits(std::int64_t rows, Body body) {
+  const std::int64_t run = logit_rows(rows);
+  for (std::int64_t first = 0; first < rows; first += run) {
+    body(first, std::min(run, rows - first));
+  }
+}
 
 template <class Real>
 void gpt2<Real>::forward(const step_shapes& shapes) {
@@ -205,7 +94,21 @@ void gpt2<Real>::classify(std::int64_t first, std::int64_t rows) {
                           {rows, config_.channels, config_.padded_vocabulary});
 }
 
-/// From dlogits, in the logits' place, to the gradients of all parameters.
+/// From the logits of these rows to their losses and to the gradients of what the head reads, which
+/// goes to at_.branch, and of its weight.
+template <class Real>
+void gpt2<Real>::classify_backward(std::int64_t first, std::int64_t rows, Real dloss,
+                                   accumulation mode) {
+  const std::int64_t C = config_.channels;
+  machine_.classifier_forward_backward(
+      at_.logits, at_.losses + first, &at_.state->out_of_range, at_.targets + first,
+      {rows, config_.vocabulary, config_.padded_vocabulary}, dloss);
+  machine_.matmul_backward(at_.branch + first * C, gradient_of(parameter::wte), nullptr, at_.logits,
+                           final_norm_.out + first * C, parameter_of(parameter::wte),
+                           {rows, C, config_.padded_vocabulary}, mode);
+}
+
+/// From the gradient of the last layernorm, in at_.branch, to those of all parameters but the head.
 template <class Real>
 void gpt2<Real>::backward(const step_shapes& shapes, accumulation mode) {
   const auto through_norm = [&](const norm& n, const Real* dresidual) {
@@ -220,13 +123,14 @@ void gpt2<Real>::backward(const step_shapes& shapes, accumulation mode) {
   };
   // Leaves the gradient of the MLP's first bias, too, which is a sum of what it computes.
   const auto through_gelu_and_fcproj = [&](const block& x) {
+    if (memory_options_.recompute_gelu) {
+      machine_.gelu_forward(x.gelu_out, x.fc_out, shapes.fc.rows * shapes.fc.out_channels);
+    }
     machine_.gelu_matmul_backward(at_.wide, x.fc.dbias, x.fcproj.dweight, x.fcproj.dbias,
                                   at_.dresidual, x.fc_out, x.gelu_out, x.fcproj.weight,
                                   shapes.fcproj, mode);
   };
 
-  const linear head{parameter_of(parameter::wte), nullptr, gradient_of(parameter::wte), nullptr};
-  through_linear(head, at_.branch, at_.logits, final_norm_.out, shapes.head);
   through_norm(final_norm_, nullptr);
   for (auto x = blocks_.rbegin(); x != blocks_.rend(); ++x) {
     through_gelu_and_fcproj(*x);
@@ -250,8 +154,8 @@ void gpt2<Real>::backward(const step_shapes& shapes, accumulation mode) {
 template <class Real>
 step_shapes gpt2<Real>::begin(const std::int32_t* tokens, const std::int32_t* targets,
                               std::int64_t b, std::int64_t t) {
-  require_fits("batch", b, batch_);
-  require_fits("sequence", t, sequence_);
+  require_extent("batch", b, 1, batch_);
+  require_extent("sequence", t, 1, sequence_);
   const step_shapes shapes = shapes_of(b, t);
   const bool as_planned = b == batch_ && t == sequence_;
   if (!as_planned && machine_.workspace_bytes(shapes) > workspace_bytes_) {
@@ -261,48 +165,107 @@ step_shapes gpt2<Real>::begin(const std::int32_t* tokens, const std::int32_t* ta
   const std::size_t bytes = static_cast<std::size_t>(b * t) * sizeof(std::int32_t);
   machine_.upload(at_.tokens, tokens, bytes);
   if (targets != nullptr) machine_.upload(at_.targets, targets, bytes);
-  machine_.zero(&at_.state->out_of_range, sizeof at_.state->out_of_range);
   return shapes;
+}
+
+template <class Real>
+step_state gpt2<Real>::read_state() {
+  step_state state;
+  machine_.download(&state, at_.state, sizeof state);
+  require_in_range(state, config_.vocabulary);
+  return state;
 }
 
 template <class Real>
 loss_sum gpt2<Real>::evaluate(const std::int32_t* tokens, const std::int32_t* targets,
                               std::int64_t b, std::int64_t t) {
   const step_shapes shapes = begin(tokens, targets, b, t);
+  machine_.zero(&at_.state->out_of_range, sizeof at_.state->out_of_range);
   forward(shapes);
-  classify(0, b * t);
-  machine_.crossentropy_forward(at_.losses, &at_.state->out_of_range, at_.logits, at_.targets,
-                                shapes.classifier);
-  return read_losses(targets, b * t);
+  for_each_run_of_logits(b * t, [&](std::int64_t first, std::int64_t rows) {
+    classify(first, rows);
+    machine_.crossentropy_forward(at_.losses + first, &at_.state->out_of_range, at_.logits,
+                                  at_.targets + first,
+                                  {rows, config_.vocabulary, config_.padded_vocabulary});
+  });
+  machine_.loss_sum(&at_.state->loss, at_.losses, b * t, accumulation::overwrite);
+  const auto ignored = std::count(targets, targets + b * t, llmc::ignored_target);
+  return {read_state().loss, b * t - ignored};
 }
 
 template <class Real>
-double gpt2<Real>::forward_backward(const std::int32_t* tokens, const std::int32_t* targets,
-                                    std::int64_t b, std::int64_t t, int micro_batch,
-                                    int micro_batches) {
+step_shapes gpt2<Real>::begin_micro_batch(const std::int32_t* tokens, const std::int32_t* targets,
+                                          std::int64_t b, std::int64_t t, int micro_batch) {
   const step_shapes shapes = begin(tokens, targets, b, t);
-  const auto rows = static_cast<double>(b * t);
-  forward(shapes);
-  classify(0, b * t);
-  machine_.classifier_forward_backward(at_.logits, at_.losses, &at_.state->out_of_range,
-                                       at_.targets, shapes.classifier,
-                                       static_cast<Real>(1 / (micro_batches * rows)));
-  if (micro_batch == 0) {
-    // encoder_backward writes the positions in use; a longer sequence may have left the others.
-    const std::int64_t unused = (config_.max_sequence - t) * config_.channels;
-    machine_.zero(gradient_of(parameter::wpe) + t * config_.channels,
-                  static_cast<std::size_t>(unused) * sizeof(Real));
-  }
-  backward(shapes, micro_batch == 0 ? accumulation::overwrite : accumulation::add);
-  return read_losses(targets, b * t).sum / rows;
+  step_rows_ = (micro_batch == 0 ? 0 : step_rows_) + b * t;
+  return shapes;
 }
 
 template <class Real>
-update_result gpt2<Real>::update(const update_options& options) {
+void gpt2<Real>::begin_update(const update_options& options) {
   machine_.use_workspace(at_.workspace);
   machine_.upload(&at_.state->learning_rate, &options.learning_rate, sizeof options.learning_rate);
   machine_.upload(&at_.state->step, &options.step, sizeof options.step);
+}
+
+/// Forward and backward where there are shapes, then the update where there is one; by a recording
+/// that was made for the same calls, unless there are too many already.
+template <class Real>
+void gpt2<Real>::repeat(const step_shapes* shapes, int micro_batch, int micro_batches,
+                        const update_options* update) {
+  constexpr std::size_t most_recordings = 8;
+  const auto calls = [&] {
+    if (shapes != nullptr) accumulate_gradients(*shapes, micro_batch, micro_batches);
+    if (update != nullptr) apply_gradients(*update);
+  };
+  std::array<double, 9> key{};
+  if (shapes != nullptr) {
+    key[0] = static_cast<double>(shapes->encoder.batch);
+    key[1] = static_cast<double>(shapes->encoder.sequence);
+    key[2] = micro_batch == 0 ? 1 : 2;
+    key[3] = micro_batches;
+  }
+  if (update != nullptr) {
+    key[4] = update->beta1;
+    key[5] = update->beta2;
+    key[6] = update->epsilon;
+    key[7] = update->weight_decay;
+    key[8] = update->max_norm;
+  }
+  const auto found = recordings_.find(key);
+  if (found == recordings_.end() && recordings_.size() == most_recordings) return calls();
+  std::unique_ptr<recording>& of_these = recordings_[key];
+  if (of_these == nullptr) of_these = machine_.record();
+  of_these->run(calls);
+}
+
+template <class Real>
+void gpt2<Real>::accumulate_gradients(const step_shapes& shapes, int micro_batch,
+                                      int micro_batches) {
+  const std::int64_t count = shapes.residual.rows;
+  const accumulation mode = micro_batch == 0 ? accumulation::overwrite : accumulation::add;
+  if (mode == accumulation::overwrite) {
+    machine_.zero(&at_.state->out_of_range, sizeof at_.state->out_of_range);
+    // encoder_backward writes the positions in use; a longer sequence may have left the others.
+    const std::int64_t used = shapes.encoder.sequence * config_.channels;
+    const std::int64_t all = config_.max_sequence * config_.channels;
+    machine_.zero(gradient_of(parameter::wpe) + used,
+                  static_cast<std::size_t>(all - used) * sizeof(Real));
+  }
+  forward(shapes);
+  const auto dloss = static_cast<Real>(1 / (micro_batches * static_cast<double>(count)));
+  for_each_run_of_logits(count, [&](std::int64_t first, std::int64_t rows) {
+    classify(first, rows);
+    classify_backward(first, rows, dloss, first == 0 ? mode : accumulation::add);
+  });
+  machine_.loss_sum(&at_.state->loss, at_.losses, count, mode);
+  backward(shapes, mode);
+}
+
+template <class Real>
+void gpt2<Real>::apply_gradients(const update_options& options) {
   machine_.global_norm(&at_.state->clip, at_.gradients, layout_.count(), options.max_norm);
+  machine_.skip_update_unless_sound(&at_.state->clip, &at_.state->loss, &at_.state->out_of_range);
   std::vector<llmc::adamw_segment> segments;
   for (const parameter_tensor& tensor : layout_) segments.push_back({tensor.count, tensor.decay});
   machine_.adamw_update_segments(
@@ -310,48 +273,64 @@ update_result gpt2<Real>::update(const update_options& options) {
       static_cast<std::int64_t>(segments.size()),
       {options.beta1, options.beta2, options.epsilon, options.weight_decay},
       &at_.state->learning_rate, &at_.state->step, &at_.state->clip);
-  llmc::clip_state clip;
-  machine_.download(&clip, &at_.state->clip, sizeof clip);
-  return {clip.norm, clip.finite != 0};
 }
 
-/// Waits for the step and adds up its losses.
 template <class Real>
-loss_sum gpt2<Real>::read_losses(const std::int32_t* targets, std::int64_t rows) {
-  machine_.download(losses_.data(), at_.losses, static_cast<std::size_t>(rows) * sizeof(Real));
-  std::uint64_t out_of_range = 0;
-  machine_.download(&out_of_range, &at_.state->out_of_range, sizeof out_of_range);
-  if (out_of_range > 0) {
-    throw input_error(std::to_string(out_of_range) + " tokens or targets of this batch are not " +
-                      "between 0 and " + std::to_string(config_.vocabulary - 1));
-  }
-  loss_sum result{0, 0};
-  for (std::int64_t row = 0; row < rows; ++row) {
-    result.sum += static_cast<double>(losses_[static_cast<std::size_t>(row)]);
-    result.tokens += targets[row] != llmc::ignored_target;
-  }
-  return result;
+void gpt2<Real>::forward_backward(const std::int32_t* tokens, const std::int32_t* targets,
+                                  std::int64_t b, std::int64_t t, int micro_batch,
+                                  int micro_batches) {
+  const step_shapes shapes = begin_micro_batch(tokens, targets, b, t, micro_batch);
+  repeat(&shapes, micro_batch, micro_batches, nullptr);
+}
+
+template <class Real>
+double gpt2<Real>::loss() {
+  return read_state().loss / static_cast<double>(step_rows_);
+}
+
+template <class Real>
+pending_step gpt2<Real>::pending_update() {
+  return {machine_.start_download(at_.state, sizeof *at_.state), step_rows_, config_.vocabulary};
+}
+
+template <class Real>
+pending_step gpt2<Real>::update(const update_options& options) {
+  begin_update(options);
+  repeat(nullptr, 0, 0, &options);
+  return pending_update();
+}
+
+template <class Real>
+pending_step gpt2<Real>::step(const std::int32_t* tokens, const std::int32_t* targets,
+                              std::int64_t b, std::int64_t t, int micro_batch, int micro_batches,
+                              const update_options& options) {
+  const step_shapes shapes = begin_micro_batch(tokens, targets, b, t, micro_batch);
+  begin_update(options);
+  repeat(&shapes, micro_batch, micro_batches, &options);
+  return pending_update();
 }
 
 template <class Real>
 std::vector<Real> gpt2<Real>::logits(const std::int32_t* tokens, std::int64_t b, std::int64_t t) {
   const step_shapes shapes = begin(tokens, nullptr, b, t);
   forward(shapes);
-  classify(0, b * t);
-  const std::vector<Real> rows = read(at_.logits, b * t * config_.padded_vocabulary);
   std::vector<Real> result;
   result.reserve(static_cast<std::size_t>(b * t * config_.vocabulary));
-  for (std::int64_t row = 0; row < b * t; ++row) {
-    const auto first = rows.begin() + row * config_.padded_vocabulary;
-    result.insert(result.end(), first, first + config_.vocabulary);
-  }
+  for_each_run_of_logits(b * t, [&](std::int64_t first, std::int64_t rows) {
+    classify(first, rows);
+    const std::vector<Real> padded = read(at_.logits, rows * config_.padded_vocabulary);
+    for (std::int64_t row = 0; row < rows; ++row) {
+      const auto begin = padded.begin() + row * config_.padded_vocabulary;
+      result.insert(result.end(), begin, begin + config_.vocabulary);
+    }
+  });
   return result;
 }
 
 template <class Real>
 std::vector<Real> gpt2<Real>::logits_at(const std::int32_t* tokens, std::int64_t t,
                                         std::int64_t position) {
-  require_fits("position + 1", position + 1, t);
+  require_extent("position + 1", position + 1, 1, t);
   forward(begin(tokens, nullptr, 1, t));
   classify(position, 1);
   return read(at_.logits, config_.vocabulary);

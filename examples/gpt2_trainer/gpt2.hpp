@@ -2,23 +2,31 @@
 /// GPT-2's training step, composed of llmc's layers over a backend.
 #pragma once
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
+#include <map>
 #include <memory>
-#include <string>
+#include <utility>
 #include <vector>
 
 #include <llmc/types.hpp>
 
 #include "backend.hpp"
 #include "config.hpp"
+#include "memory_planner.hpp"
 #include "parameters.hpp"
 
 namespace gpt2_trainer {
 
-struct memory_item {
-  std::string name;
-  std::size_t bytes;
+/// How a model uses memory. None of it changes what is computed, but sums over rows that are cut
+/// elsewhere round elsewhere.
+struct memory_options {
+  /// Whether backward computes what left the GELU anew instead of keeping it.
+  bool recompute_gelu = false;
+  /// Logits are made, used and overwritten for that many rows at a time.
+  std::int64_t most_logit_rows = 4096;
 };
 
 /// The losses of the tokens that counted (all but those whose target is ignored), added up.
@@ -37,9 +45,35 @@ struct update_options {
   std::int64_t step;  ///< counts from 1
 };
 
-struct update_result {
+struct step_result {
+  double loss;          ///< the mean over the step's positions
   float gradient_norm;  ///< before clipping
-  bool finite;          ///< if not, the update was skipped
+  bool finite;          ///< if not, loss or norm are not, and the update was skipped
+};
+
+/// What changes from step to step, in the device's memory.
+struct step_state {
+  llmc::clip_state clip;
+  float learning_rate;
+  std::int64_t step;
+  std::uint64_t out_of_range;
+  double loss;
+};
+
+/// A step that was queued.
+class pending_step {
+ public:
+  pending_step(std::unique_ptr<pending_download> state, std::int64_t rows, std::int64_t vocabulary)
+      : state_(std::move(state)), rows_(rows), vocabulary_(vocabulary) {}
+
+  /// Waits for the step. Throws input_error, with the number, if tokens or targets lay outside the
+  /// vocabulary; the update was skipped then.
+  step_result wait();
+
+ private:
+  std::unique_ptr<pending_download> state_;
+  std::int64_t rows_;
+  std::int64_t vocabulary_;
 };
 
 /// AdamW's running means of the gradients and of their squares, laid out as the parameters.
@@ -55,8 +89,8 @@ struct adamw_moments {
 template <class Real>
 class gpt2 {
  public:
-  gpt2(const gpt2_config& config, backend<Real>& machine, std::int64_t batch,
-       std::int64_t sequence);
+  gpt2(const gpt2_config& config, backend<Real>& machine, std::int64_t batch, std::int64_t sequence,
+       memory_options memory = {});
   gpt2(const gpt2&) = delete;
   gpt2& operator=(const gpt2&) = delete;
 
@@ -77,13 +111,20 @@ class gpt2 {
 
   /// Forward and backward over one micro-batch of a step. The gradients are those of the mean over
   /// micro_batches * b * t tokens: the first micro-batch (0) overwrites them, later ones add.
-  /// Returns this micro-batch's mean loss. Throws input_error, with the number, if tokens or
-  /// targets lie outside the vocabulary.
-  double forward_backward(const std::int32_t* tokens, const std::int32_t* targets, std::int64_t b,
-                          std::int64_t t, int micro_batch, int micro_batches);
+  void forward_backward(const std::int32_t* tokens, const std::int32_t* targets, std::int64_t b,
+                        std::int64_t t, int micro_batch, int micro_batches);
 
-  /// Clips and applies the gradients, or skips itself if their norm is not finite.
-  update_result update(const update_options& options);
+  /// Waits for the micro-batches of this step so far. Their mean loss; throws input_error, with the
+  /// number, if tokens or targets lay outside the vocabulary.
+  double loss();
+
+  /// Clips and applies the gradients, or skips itself if something was not finite or out of range.
+  pending_step update(const update_options& options);
+
+  /// A step's last micro-batch and its update.
+  pending_step step(const std::int32_t* tokens, const std::int32_t* targets, std::int64_t b,
+                    std::int64_t t, int micro_batch, int micro_batches,
+                    const update_options& options);
 
   /// The logits of all positions, (b, t, V) without padding.
   std::vector<Real> logits(const std::int32_t* tokens, std::int64_t b, std::int64_t t);
@@ -122,13 +163,6 @@ class gpt2 {
     Real* fc_out;
     Real* gelu_out;
   };
-  /// What changes from step to step, in the device's memory.
-  struct step_state {
-    llmc::clip_state clip;
-    float learning_rate;
-    std::int64_t step;
-    std::uint64_t out_of_range;
-  };
   /// The arrays of the memory plan; those of activations are over all layers.
   struct arrays {
     Real* parameters;
@@ -150,7 +184,7 @@ class gpt2 {
     Real* losses;
     Real* branch;     ///< (B, T, C): what a branch adds to the residual stream; its gradients
     Real* dresidual;  ///< (B, T, C): the gradient of the residual stream, updated in place
-    Real* wide;       ///< (B, T, 4C): gradients inside a branch
+    Real* wide;       ///< (B, T, 4C): gradients inside a branch, where the logits were before
     step_state* state;
     std::byte* workspace;
   };
@@ -165,10 +199,24 @@ class gpt2 {
   step_shapes shapes_of(std::int64_t b, std::int64_t t) const;
   step_shapes begin(const std::int32_t* tokens, const std::int32_t* targets, std::int64_t b,
                     std::int64_t t);
+  step_shapes begin_micro_batch(const std::int32_t* tokens, const std::int32_t* targets,
+                                std::int64_t b, std::int64_t t, int micro_batch);
+  void begin_update(const update_options& options);
+  void repeat(const step_shapes* shapes, int micro_batch, int micro_batches,
+              const update_options* update);
+  void accumulate_gradients(const step_shapes& shapes, int micro_batch, int micro_batches);
+  void apply_gradients(const update_options& options);
+  pending_step pending_update();
+
+  std::int64_t logit_rows(std::int64_t rows) const;
+  template <class Body>
+  void for_each_run_of_logits(std::int64_t rows, Body body);
   void forward(const step_shapes& shapes);
   void classify(std::int64_t first, std::int64_t rows);
+  void classify_backward(std::int64_t first, std::int64_t rows, Real dloss,
+                         llmc::accumulation mode);
   void backward(const step_shapes& shapes, llmc::accumulation mode);
-  loss_sum read_losses(const std::int32_t* targets, std::int64_t rows);
+  step_state read_state();
   std::vector<Real> read(const Real* from, std::int64_t count) const;
   void write(Real* to, const std::vector<Real>& values);
 
@@ -177,13 +225,16 @@ class gpt2 {
   backend<Real>& machine_;
   std::int64_t batch_;
   std::int64_t sequence_;
+  memory_options memory_options_;
   std::vector<memory_item> plan_;
   std::shared_ptr<void> memory_;
   std::size_t workspace_bytes_ = 0;
   arrays at_{};
   std::vector<block> blocks_;
   norm final_norm_{};
-  std::vector<Real> losses_;  ///< on the host
+  std::int64_t step_rows_ = 0;  ///< of this step's micro-batches so far
+  /// By all that their calls depend on.
+  std::map<std::array<double, 9>, std::unique_ptr<recording>> recordings_;
 };
 
 }  // namespace gpt2_trainer

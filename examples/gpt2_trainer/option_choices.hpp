@@ -24,6 +24,9 @@ inline constexpr std::array choices<backend_choice>{backend_choice::automatic, b
 template <>
 inline constexpr std::array choices<llmc::precision>{llmc::precision::ieee, llmc::precision::tf32,
                                                      llmc::precision::tf32x3};
+template <>
+inline constexpr std::array choices<recompute_choice>{recompute_choice::none,
+                                                      recompute_choice::gelu};
 
 /// The words with this between them.
 template <class Enum>

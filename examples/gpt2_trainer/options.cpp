@@ -196,6 +196,9 @@ void add_machine_options(CLI::App& app, run_options& o) {
   group.choice("--precision", o.precision,
                "of matrix products and attention on the GPU; tf32x3 is as\n"
                "exact as ieee, which uses it in attention [tf32x3]");
+  group.choice("--recompute", o.recompute,
+               "in the backward pass instead of keeping it: gelu saves a\n"
+               "sixth of the memory of a large batch for 1 to 3% of the time [none]");
   group.text("--plans", o.plans, "FILE|off",
              "which kernel does each matrix product on the GPU: timed at the\n"
              "start where the file does not say it yet, then kept there. The\n"
@@ -204,28 +207,42 @@ void add_machine_options(CLI::App& app, run_options& o) {
 }
 
 void add_benchmark_options(CLI::App& app, run_options& o) {
-  const auto set_steps = [&o](std::string text) {
-    const std::string problem = text.empty() ? "" : integer_between(1, 1 << 20)(text);
-    if (!problem.empty()) throw CLI::ValidationError("--benchmark", problem);
-    o.benchmark = text.empty() ? default_benchmark_steps : std::stoll(text);
+  option_group group(app, "Benchmark and profile");
+  const auto add_steps = [&](const char* name, std::optional<std::int64_t>& steps,
+                             std::int64_t default_steps, const char* description) {
+    const auto set = [&steps, name, default_steps](std::string text) {
+      const std::string problem = text.empty() ? "" : integer_between(1, 1 << 20)(text);
+      if (!problem.empty()) throw CLI::ValidationError(name, problem);
+      steps = text.empty() ? default_steps : std::stoll(text);
+    };
+    group.function(name, set, "[N]", description)->expected(0, 1);
   };
-  option_group group(app, "Benchmark");
-  group
-      .function("--benchmark", set_steps, "[N]",
-                "time N steps after some that are not timed, print the times and\n"
-                "leave; writes no checkpoint. Without --data the tokens are random\n"
-                "ones of GPT-2's vocabulary [50]")
-      ->expected(0, 1);
+  add_steps("--benchmark", o.benchmark, default_benchmark_steps,
+            "time N steps after some that are not timed, print the times and\n"
+            "leave; writes no checkpoint. Without --data the tokens are random\n"
+            "ones of GPT-2's vocabulary [50]");
   group.text("--benchmark-json", o.benchmark_json, "FILE", "also write all times as JSON");
+  add_steps("--profile", o.profile, default_profile_steps,
+            "likewise, but time each layer's calls inside N steps and print\n"
+            "them, the largest first, with what they reach of the rates that\n"
+            "are measured on this GPU [10]");
+  group.text("--profile-json", o.profile_json, "FILE", "also write the profile as JSON");
 }
 
-/// A benchmark belongs to no run.
-void require_benchmark(const run_options& o) {
-  if (o.benchmark && o.resumed) {
-    throw input_error("--benchmark begins anew, so no run may be resumed, got --resume");
+/// What only measures belongs to no run.
+void require_one_purpose(const run_options& o) {
+  const std::string name = o.benchmark ? "--benchmark" : "--profile";
+  if (only_measures(o) && o.resumed) {
+    throw input_error(name + " begins anew, so no run may be resumed, got --resume");
+  }
+  if (o.benchmark && o.profile) {
+    throw input_error("--benchmark times steps in which no call is timed, got --profile, too");
   }
   if (!o.benchmark && !o.benchmark_json.empty()) {
     throw input_error("--benchmark-json needs --benchmark, got none");
+  }
+  if (!o.profile && !o.profile_json.empty()) {
+    throw input_error("--profile-json needs --profile, got none");
   }
 }
 
@@ -260,6 +277,7 @@ constexpr const char* footer =
     "                                               GPT-2 124M on llm.c's token shards\n"
     "  gpt2_train --resume                          go on where the last run stopped\n"
     "  gpt2_train --benchmark --init d12            how long a step of GPT-2 124M takes\n"
+    "  gpt2_train --profile --init d12              and what in it takes how long\n"
     "\n"
     "Exit status: 0 done, 1 the run failed, 2 a file or an option is not usable (then\n"
     "nothing was written), 130 interrupted (a checkpoint was written).";
@@ -294,9 +312,9 @@ parsed_options parse_options(int argc, const char* const* argv, const run_option
   }
   require_one_model(app);
   o.resumed = app.count("--resume") > 0;
-  require_benchmark(o);
-  for (std::string* path :
-       {&o.data, &o.val, &o.checkpoint, &o.out, &o.log, &o.resume, &o.plans, &o.benchmark_json}) {
+  require_one_purpose(o);
+  for (std::string* path : {&o.data, &o.val, &o.checkpoint, &o.out, &o.log, &o.resume, &o.plans,
+                            &o.benchmark_json, &o.profile_json}) {
     if (*path != no_plans || path != &o.plans) make_absolute(*path);
   }
   return {o, std::nullopt};

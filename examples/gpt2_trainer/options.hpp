@@ -24,11 +24,23 @@ constexpr const char* to_string(backend_choice choice) {
   return "unknown";
 }
 
+/// What backward computes anew instead of keeping it from forward.
+enum class recompute_choice { none, gelu };
+
+constexpr const char* to_string(recompute_choice choice) {
+  switch (choice) {
+    case recompute_choice::none: return "none";
+    case recompute_choice::gelu: return "gelu";
+  }
+  return "unknown";
+}
+
 /// The value of --plans for products that are not tuned.
 inline constexpr const char* no_plans = "off";
-/// Steps of a benchmark for which no number is given, and those that run before them.
+/// Steps of a benchmark or a profile for which no number is given, and those that run before them.
 inline constexpr std::int64_t default_benchmark_steps = 50;
-inline constexpr std::int64_t benchmark_warm_up = 10;
+inline constexpr std::int64_t default_profile_steps = 10;
+inline constexpr std::int64_t warm_up_steps = 10;
 
 /// What was asked for. Optional numbers have defaults that depend on the model, the data or the
 /// machine: complete() in setup.hpp fills them.
@@ -75,10 +87,13 @@ struct run_options {
 
   backend_choice backend = backend_choice::automatic;
   llmc::precision precision = llmc::precision::tf32x3;
+  recompute_choice recompute = recompute_choice::none;
   std::string plans;  ///< empty: product_plans.txt beside the checkpoints; no_plans: none
 
   std::optional<std::int64_t> benchmark;  ///< steps that are timed
   std::string benchmark_json;
+  std::optional<std::int64_t> profile;  ///< steps whose calls are timed
+  std::string profile_json;
 
   /// --resume: where to go on; empty with `resumed` set: the latest default folder.
   bool resumed = false;
@@ -94,7 +109,12 @@ struct parsed_options {
 /// Options that are not given keep the values of `defaults`. A bad option is an input_error.
 parsed_options parse_options(int argc, const char* const* argv, const run_options& defaults);
 
-/// All options but those of --resume and --benchmark as one line of JSON, and back.
+/// Whether the run is for measuring, and neither validates, samples nor writes checkpoints.
+inline bool only_measures(const run_options& o) {
+  return o.benchmark || o.profile;
+}
+
+/// All options but those of --resume, --benchmark and --profile as one line of JSON, and back.
 std::string to_json(const run_options& options);
 run_options options_from_json(const std::string& text);
 

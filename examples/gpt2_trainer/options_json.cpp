@@ -54,6 +54,7 @@ void visit_changeable(Options& o, Visit visit) {
   visit("log", o.log);
   visit("backend", o.backend);
   visit("precision", o.precision);
+  visit("recompute", o.recompute);
   visit("plans", o.plans);
 }
 

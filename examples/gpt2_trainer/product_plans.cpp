@@ -23,13 +23,6 @@ void load(product_tuner& products, const std::string& text, const std::string& n
   }
 }
 
-void write(const fs::path& path, const std::string& text) {
-  fs::create_directories(path.parent_path());
-  output_file output(path);
-  output.write(text.data(), text.size());
-  output.commit();
-}
-
 }  // namespace
 
 fs::path plan_file(const run_options& o) {
@@ -62,7 +55,7 @@ std::string tune_products(product_tuner& products, const run_options& o,
   std::snprintf(seconds, sizeof seconds, "%.1f",
                 std::chrono::duration<double>(clock::now() - start).count());
   const fs::path path = plan_file(o);
-  if (!path.empty()) write(path, after);
+  if (!path.empty()) write_file(path, after);
   return "Timed the matrix products for " + std::string(seconds) + " s" +
          (path.empty() ? "" : "; plans in " + path.string());
 }

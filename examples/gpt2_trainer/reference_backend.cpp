@@ -1,7 +1,10 @@
 #include "reference_backend.hpp"
 
+#include <chrono>
 #include <cstring>
 #include <new>
+#include <utility>
+#include <vector>
 
 #if defined(_OPENMP)
 #include <omp.h>
@@ -15,6 +18,7 @@
 #include <llmc/reference/gelu.hpp>
 #include <llmc/reference/global_norm.hpp>
 #include <llmc/reference/layernorm.hpp>
+#include <llmc/reference/loss_sum.hpp>
 #include <llmc/reference/matmul.hpp>
 #include <llmc/reference/residual_layernorm.hpp>
 
@@ -23,6 +27,37 @@ namespace {
 
 namespace reference = llmc::reference;
 using llmc::accumulation;
+
+/// Calls are over when they return, so there is nothing to record and nothing to wait for.
+class direct_calls final : public recording {
+ public:
+  void run(const std::function<void()>& calls) override { calls(); }
+};
+
+class copied_bytes final : public pending_download {
+ public:
+  copied_bytes(const void* from, std::size_t bytes)
+      : bytes_(static_cast<const std::byte*>(from), static_cast<const std::byte*>(from) + bytes) {}
+  void finish(void* to) override { std::memcpy(to, bytes_.data(), bytes_.size()); }
+
+ private:
+  std::vector<std::byte> bytes_;
+};
+
+class host_timer final : public call_timer {
+ public:
+  void begin() override { begin_ = clock::now(); }
+  void end() override {
+    seconds_.push_back(std::chrono::duration<double>(clock::now() - begin_).count());
+  }
+  std::vector<double> finish() override { return std::exchange(seconds_, {}); }
+
+ private:
+  using clock = std::chrono::steady_clock;
+
+  clock::time_point begin_;
+  std::vector<double> seconds_;
+};
 
 template <class Real>
 class reference_backend final : public backend<Real> {
@@ -34,6 +69,10 @@ class reference_backend final : public backend<Real> {
     const int threads = 1;
 #endif
     return "CPU reference, " + std::to_string(threads) + (threads == 1 ? " thread" : " threads");
+  }
+
+  std::unique_ptr<call_timer> make_timer() override {
+    return std::make_unique<host_timer>();
   }
 
   std::shared_ptr<void> allocate(std::size_t bytes) override {
@@ -49,8 +88,14 @@ class reference_backend final : public backend<Real> {
   void download(void* to, const void* from, std::size_t bytes) override {
     std::memcpy(to, from, bytes);
   }
+  std::unique_ptr<pending_download> start_download(const void* from, std::size_t bytes) override {
+    return std::make_unique<copied_bytes>(from, bytes);
+  }
   void zero(void* at, std::size_t bytes) override {
     std::memset(at, 0, bytes);
+  }
+  std::unique_ptr<recording> record() override {
+    return std::make_unique<direct_calls>();
   }
 
   std::size_t workspace_bytes(const step_shapes&) const override {
@@ -100,11 +145,15 @@ class reference_backend final : public backend<Real> {
     reference::matmul_forward(before_gelu, inp, weight, bias, shape);
     reference::gelu_forward(out, before_gelu, shape.rows * shape.out_channels);
   }
+  void gelu_forward(Real* out, const Real* inp, std::int64_t count) override {
+    reference::gelu_forward(out, inp, count);
+  }
   void gelu_matmul_backward(Real* dgelu_inp, Real* dgelu_bias, Real* dweight, Real* dbias,
                             const Real* dout, const Real* gelu_inp, const Real* inp,
                             const Real* weight, llmc::matmul_shape shape,
                             accumulation mode) override {
     reference::matmul_backward(dgelu_inp, dweight, dbias, dout, inp, weight, shape, mode);
+    if (dgelu_inp == nullptr) return;
     reference::gelu_backward(dgelu_inp, dgelu_inp, gelu_inp, shape.rows * shape.channels);
     reference::matmul_backward<Real>(nullptr, nullptr, dgelu_bias, dgelu_inp, nullptr, nullptr,
                                      {shape.rows, 1, shape.channels}, mode);
@@ -129,6 +178,13 @@ class reference_backend final : public backend<Real> {
     reference::classifier_forward_backward(logits, losses, out_of_range, targets, shape, dloss);
   }
 
+  void loss_sum(double* sum, const Real* losses, std::int64_t count, accumulation mode) override {
+    reference::loss_sum(sum, losses, count, mode);
+  }
+  void skip_update_unless_sound(llmc::clip_state* clip, const double* loss,
+                                const std::uint64_t* out_of_range) override {
+    reference::skip_update_unless_sound(clip, loss, out_of_range);
+  }
   void global_norm(llmc::clip_state* result, const Real* grads, std::int64_t count,
                    float max_norm) override {
     reference::global_norm(result, grads, count, max_norm);

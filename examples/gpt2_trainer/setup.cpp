@@ -92,9 +92,9 @@ run_data random_data(const run_options& options, std::int64_t vocabulary) {
   return {false, "random tokens", make_random_source(tokens, vocabulary, options.seed), nullptr};
 }
 
-/// A benchmark needs no data that means anything.
+/// Measuring needs no data that means anything.
 bool uses_random_tokens(const run_options& options) {
-  return options.benchmark && options.data.empty();
+  return only_measures(options) && options.data.empty();
 }
 
 bool uses_shards(const run_options& options) {
@@ -151,8 +151,9 @@ double default_learning_rate(std::int64_t channels) {
 /// Gives every optional number its value.
 void complete(run_options& o, const gpt2_config& config, const default_run& defaults,
               bool default_batch) {
-  if (o.benchmark) {
-    o.steps = benchmark_warm_up + *o.benchmark;
+  if (only_measures(o)) {
+    // A profile times as many steps by themselves as with their calls timed.
+    o.steps = warm_up_steps + (o.benchmark ? *o.benchmark : 2 * *o.profile);
     o.val_every = o.sample_every = o.checkpoint_every = 0;
   }
   set_default(o.sequence, config.max_sequence);
@@ -240,6 +241,7 @@ void require_output(const run_setup& setup) {
   }
   require_file(o.log, "--log");
   require_file(o.benchmark_json, "--benchmark-json");
+  require_file(o.profile_json, "--profile-json");
   if (o.plans != no_plans) require_file(o.plans, "--plans");
 }
 

@@ -5,7 +5,8 @@
 #include <cmath>
 #include <cstdio>
 #include <filesystem>
-#include <limits>
+#include <memory>
+#include <optional>
 #include <stdexcept>
 #include <string>
 #include <utility>
@@ -14,6 +15,8 @@
 #include "dataset.hpp"
 #include "gpt2.hpp"
 #include "product_plans.hpp"
+#include "profile.hpp"
+#include "profiled_backend.hpp"
 #include "report.hpp"
 #include "sampling.hpp"
 #include "schedule.hpp"
@@ -56,7 +59,8 @@ class run {
         sequence_(*options_.sequence),
         micro_batches_(static_cast<int>(*options_.total_batch / (batch_ * sequence_))),
         steps_(*options_.steps),
-        model_(setup_.config, *setup_.machine, batch_, sequence_),
+        model_(setup_.config, *setup_.machine, batch_, sequence_,
+               {options_.recompute == recompute_choice::gelu}),
         loader_(*setup_.data.training, batch_, sequence_, options_.order, options_.seed),
         report_(options_.log, setup_.state.has_value()),
         tokens_(static_cast<std::size_t>(batch_ * sequence_)),
@@ -77,10 +81,12 @@ class run {
     report_.begin_steps();
     while (done_ < steps_ && interrupted == 0) {
       train_step();
+      if (is_anything_due()) finish_step();
       if (is_due(done_, *options_.val_every, steps_)) validate_model();
       if (is_due(done_, *options_.sample_every, steps_)) sample();
       if (is_due(done_, *options_.checkpoint_every, steps_)) save();
     }
+    finish_step();
     if (done_ == steps_) return run_end::done;
     const bool saved = done_ % std::max<std::int64_t>(*options_.checkpoint_every, 1) == 0;
     if (*options_.checkpoint_every > 0 && !saved) save();
@@ -91,11 +97,7 @@ class run {
   run_end benchmark(const volatile std::sig_atomic_t& interrupted) {
     introduce();
     tune();
-    std::vector<double> seconds;
-    while (done_ < steps_ && interrupted == 0) {
-      const double time = step().seconds;
-      if (done_ > benchmark_warm_up) seconds.push_back(time);
-    }
+    const std::vector<double> seconds = time_steps(steps_, interrupted);
     if (done_ < steps_) return run_end::interrupted;
     const std::int64_t tokens = *options_.total_batch;
     const benchmark_result result{setup_.machine->description(),
@@ -112,13 +114,53 @@ class run {
     return run_end::done;
   }
 
+  /// `calls` is the machine of this run's setup, and `ceilings` is what it reached.
+  run_end profile(profiled_backend& calls, const measured_rates& ceilings,
+                  const volatile std::sig_atomic_t& interrupted) {
+    introduce();
+    tune();
+    const std::vector<double> seconds = time_steps(steps_ - *options_.profile, interrupted);
+    calls.start();
+    while (done_ < steps_ && interrupted == 0) {
+      std::optional<queued_step> step = queue_step();
+      calls.end_step();
+      exchange(std::move(step));
+    }
+    exchange(std::nullopt);
+    if (done_ < steps_) return run_end::interrupted;
+    const profile_result result{calls.description(),   setup_.config, batch_,         sequence_,
+                                *options_.total_batch, ceilings,      calls.finish(), seconds};
+    report_.note(profile_table(result));
+    if (!options_.profile_json.empty()) write_profile(options_.profile_json, result);
+    return run_end::done;
+  }
+
  private:
-  struct step_outcome {
-    double loss;
-    update_result update;
+  using clock = std::chrono::steady_clock;
+
+  struct queued_step {
+    pending_step pending;
+    std::int64_t number;
+    double learning_rate;
+    clock::time_point begin;
+  };
+  struct finished_step {
+    step_result result;
+    std::int64_t number;
     double learning_rate;
     double seconds;
   };
+
+  /// Runs steps up to this one; the seconds of all but those of the warm-up.
+  std::vector<double> time_steps(std::int64_t last, const volatile std::sig_atomic_t& interrupted) {
+    std::vector<double> seconds;
+    const auto keep = [&](const std::optional<finished_step>& step) {
+      if (step && step->number > warm_up_steps) seconds.push_back(step->seconds);
+    };
+    while (done_ < last && interrupted == 0) keep(exchange(queue_step()));
+    keep(exchange(std::nullopt));
+    return seconds;
+  }
 
   /// Runs what a step runs on a batch that training does not miss, and without an update. The
   /// gradients that this leaves are overwritten by the first step.
@@ -185,54 +227,68 @@ class run {
     return number(windows / static_cast<double>(loader_.windows())) + " epochs";
   }
 
-  double mean_loss_and_gradients() {
-    double loss = 0;
-    for (int micro_batch = 0; micro_batch < micro_batches_; ++micro_batch) {
-      loader_.next(tokens_.data(), targets_.data());
-      loss += model_.forward_backward(tokens_.data(), targets_.data(), batch_, sequence_,
-                                      micro_batch, micro_batches_);
-    }
-    return loss / micro_batches_;
-  }
-
-  step_outcome step() {
-    using clock = std::chrono::steady_clock;
-    const clock::time_point start = clock::now();
-    const double loss = mean_loss_and_gradients();
-    const double rate = learning_rate(
-        {options_.schedule, *options_.lr, *options_.min_lr, *options_.warmup, steps_}, done_ + 1);
-    update_result update{std::numeric_limits<float>::quiet_NaN(), false};
-    if (std::isfinite(loss)) {
-      update =
-          model_.update({static_cast<float>(options_.beta1), static_cast<float>(options_.beta2),
-                         adamw_epsilon, static_cast<float>(options_.weight_decay),
-                         static_cast<float>(rate), static_cast<float>(options_.clip), done_ + 1});
-    }
+  queued_step queue_step() {
+    const clock::time_point begin = clock::now();
     ++done_;
-    return {loss, update, rate, std::chrono::duration<double>(clock::now() - start).count()};
+    const double rate = learning_rate(
+        {options_.schedule, *options_.lr, *options_.min_lr, *options_.warmup, steps_}, done_);
+    const int last = micro_batches_ - 1;
+    for (int micro_batch = 0; micro_batch < last; ++micro_batch) {
+      loader_.next(tokens_.data(), targets_.data());
+      model_.forward_backward(tokens_.data(), targets_.data(), batch_, sequence_, micro_batch,
+                              micro_batches_);
+    }
+    loader_.next(tokens_.data(), targets_.data());
+    return {model_.step(tokens_.data(), targets_.data(), batch_, sequence_, last, micro_batches_,
+                        {static_cast<float>(options_.beta1), static_cast<float>(options_.beta2),
+                         adamw_epsilon, static_cast<float>(options_.weight_decay),
+                         static_cast<float>(rate), static_cast<float>(options_.clip), done_}),
+            done_, rate, begin};
   }
 
-  void train_step() {
-    const step_outcome outcome = step();
-    report_step(outcome);
-    skips_in_a_row_ = outcome.update.finite ? 0 : skips_in_a_row_ + 1;
+  /// Leaves a step to be waited for later, and waits for the one that was left before.
+  std::optional<finished_step> exchange(std::optional<queued_step> next) {
+    std::optional<queued_step> step = std::exchange(waiting_, std::move(next));
+    if (!step) return std::nullopt;
+    const step_result result = step->pending.wait();
+    // A step that was queued behind another one begins when that one ends.
+    const clock::time_point begin = std::max(step->begin, last_end_);
+    last_end_ = clock::now();
+    return finished_step{result, step->number, step->learning_rate,
+                         std::chrono::duration<double>(last_end_ - begin).count()};
+  }
+
+  /// The step before this one is reported while this one runs.
+  void train_step() { follow(exchange(queue_step())); }
+  void finish_step() { follow(exchange(std::nullopt)); }
+
+  bool is_anything_due() const {
+    return is_due(done_, *options_.val_every, steps_) ||
+           is_due(done_, *options_.sample_every, steps_) ||
+           is_due(done_, *options_.checkpoint_every, steps_);
+  }
+
+  void follow(const std::optional<finished_step>& step) {
+    if (!step) return;
+    report_step(*step);
+    skips_in_a_row_ = step->result.finite ? 0 : skips_in_a_row_ + 1;
     if (skips_in_a_row_ == most_skips_in_a_row) {
       throw std::runtime_error("loss or gradient norm was not finite in " +
                                std::to_string(most_skips_in_a_row) +
-                               " steps in a row, up to step " + std::to_string(done_));
+                               " steps in a row, up to step " + std::to_string(step->number));
     }
   }
 
-  void report_step(const step_outcome& outcome) {
-    const double seconds = outcome.seconds;
+  void report_step(const finished_step& step) {
     // The first step also pays for what is made once, so later ones replace it.
-    mean_seconds_ = timed_steps_++ < 2 ? seconds : 0.9 * mean_seconds_ + 0.1 * seconds;
+    mean_seconds_ = timed_steps_++ < 2 ? step.seconds : 0.9 * mean_seconds_ + 0.1 * step.seconds;
     const std::int64_t tokens = *options_.total_batch;
     const double ideal =
         ideal_seconds(setup_.config, tokens, sequence_, micro_batches_, setup_.machine->peak());
-    report_.step({done_, outcome.loss, outcome.update.gradient_norm, outcome.learning_rate, seconds,
-                  static_cast<double>(tokens) / seconds, ideal > 0 ? ideal / seconds : -1,
-                  mean_seconds_ * static_cast<double>(steps_ - done_), !outcome.update.finite});
+    report_.step({step.number, step.result.loss, step.result.gradient_norm, step.learning_rate,
+                  step.seconds, static_cast<double>(tokens) / step.seconds,
+                  ideal > 0 ? ideal / step.seconds : -1,
+                  mean_seconds_ * static_cast<double>(steps_ - step.number), !step.result.finite});
   }
 
   void validate_model() {
@@ -314,11 +370,22 @@ class run {
   report report_;
   std::vector<std::int32_t> tokens_;
   std::vector<std::int32_t> targets_;
-  std::int64_t done_ = 0;
+  std::int64_t done_ = 0;  ///< steps that were queued
+  std::optional<queued_step> waiting_;
+  clock::time_point last_end_{};
   std::int64_t timed_steps_ = 0;
   double mean_seconds_ = 0;
   int skips_in_a_row_ = 0;
 };
+
+run_end profile(run_setup setup, const volatile std::sig_atomic_t& interrupted) {
+  const measured_rates ceilings =
+      setup.machine->measure_rates();  // before a model takes the memory
+  std::unique_ptr<profiled_backend> machine = make_profiled_backend(std::move(setup.machine));
+  profiled_backend& calls = *machine;
+  setup.machine = std::move(machine);
+  return run(std::move(setup)).profile(calls, ceilings, interrupted);
+}
 
 }  // namespace
 
@@ -341,6 +408,7 @@ double ideal_seconds(const gpt2_config& c, std::int64_t tokens, std::int64_t seq
 }
 
 run_end train(run_setup setup, const volatile std::sig_atomic_t& interrupted) {
+  if (setup.options.profile) return profile(std::move(setup), interrupted);
   const bool timed = setup.options.benchmark.has_value();
   run started(std::move(setup));
   return timed ? started.benchmark(interrupted) : started.loop(interrupted);

@@ -22,7 +22,7 @@ double ideal_seconds(const gpt2_config& config, std::int64_t tokens, std::int64_
 
 enum class run_end { done, interrupted };
 
-/// Trains, or times steps if that is asked for, to the last step, or until `interrupted` is set:
+/// Trains, or measures steps if that is asked for, to the last step, or until `interrupted` is set:
 /// then the step is finished and a checkpoint written. Creates the folder of the checkpoints.
 /// Throws std::runtime_error if ten steps in a row have a loss or gradient norm that is not finite.
 run_end train(run_setup setup, const volatile std::sig_atomic_t& interrupted);

@@ -161,8 +161,9 @@ bool verify(const verify_options& options) {
   gpt2<float> network(model.config, *machine, state.batch, state.sequence);
   network.set_parameters(model.parameters);
   const auto logits = network.logits(state.tokens.data(), state.batch, state.sequence);
-  const auto loss = static_cast<float>(network.forward_backward(
-      state.tokens.data(), state.targets.data(), state.batch, state.sequence, 0, 1));
+  network.forward_backward(state.tokens.data(), state.targets.data(), state.batch, state.sequence,
+                           0, 1);
+  const auto loss = static_cast<float>(network.loss());
   const auto gradients = network.gradients();
 
   tolerances allowed = tolerances_of(options.precision);

@@ -5,6 +5,8 @@
 
 #include <llmc/error.hpp>
 
+#include "bench_support/ceilings.hpp"
+
 namespace kernel_bench {
 namespace {
 
@@ -99,7 +101,7 @@ report bench::measure(const llmc_registry::operation& o, const llmc_registry::ex
 }
 
 void bench::time_right_ones(report& r, problem& full) {
-  if (r.flops == 0) r.ceilings["copy"] = copy_rate(watch_, r.bytes);
+  if (r.flops == 0) r.ceilings["copy"] = bench_support::copy_rate(watch_, r.bytes);
   for (result& one : r.results) {
     if (one.outcome != verdict::right) continue;
     one.time = watch_.time([&](cudaStream_t s) { llmc_registry::run(one.entry, full, s); },
@@ -120,7 +122,7 @@ void bench::time_right_ones(report& r, problem& full) {
 double bench::product_ceiling(llmc::precision arithmetic) {
   const auto found = product_rates_.find(arithmetic);
   if (found != product_rates_.end()) return found->second;
-  return product_rates_[arithmetic] = product_rate(watch_, arithmetic);
+  return product_rates_[arithmetic] = bench_support::product_rate(watch_, arithmetic);
 }
 
 }  // namespace kernel_bench

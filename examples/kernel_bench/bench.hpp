@@ -8,11 +8,13 @@
 
 #include <llmc/types.hpp>
 
-#include "ceilings.hpp"
+#include "bench_support/stopwatch.hpp"
 #include "registry/registry.hpp"
-#include "stopwatch.hpp"
 
 namespace kernel_bench {
+
+using bench_support::stopwatch;
+using bench_support::timing;
 
 enum class verdict { right, wrong, unsupported };
 

@@ -1,3 +1,4 @@
+#include <cmath>
 #include <fstream>
 
 #include "../support/catch.hpp"
@@ -84,6 +85,8 @@ TEST_CASE("cli: help and version", "[cli]") {
                              "--plans",
                              "--benchmark ",
                              "--benchmark-json",
+                             "--profile ",
+                             "--profile-json",
                              "--log"}) {
     contains(help.output, option);
   }
@@ -124,6 +127,12 @@ TEST_CASE("cli: bad options are refused with what was seen and what is wanted", 
       {{"--benchmark", "0"}, "--benchmark: must be an integer between 1 and 1048576, got '0'"},
       {{"--benchmark", "--resume"}, "--benchmark begins anew, so no run may be resumed"},
       {{"--benchmark-json", "x"}, "--benchmark-json needs --benchmark, got none"},
+      {{"--profile", "0"}, "--profile: must be an integer between 1 and 1048576, got '0'"},
+      {{"--profile", "--resume"}, "--profile begins anew, so no run may be resumed"},
+      {{"--profile", "--benchmark"},
+       "--benchmark times steps in which no call is timed, got --profile, too"},
+      {{"--profile-json", "x"}, "--profile-json needs --profile, got none"},
+      {{"--profile", "--profile-json", "/"}, "--profile-json must be a file, got folder /"},
       {{"--plans", "/"}, "--plans must be a file, got folder /"},
       {{"--checkpoint", "x", "--layers", "2"}, "no other may be given, got --layers"},
       {{"--frobnicate"}, "not expected: --frobnicate (--help lists the options)"},
@@ -256,6 +265,41 @@ TEST_CASE("cli: a benchmark takes text and a number of its own, too", "[cli]") {
   contains(result.output, "50 of 16 tokens");
   contains(result.output, "vocabulary 256");
   CHECK(names_in(folder.path()).size() == 1);
+}
+
+TEST_CASE("cli: a profile says what takes how long, writes JSON and nothing else", "[cli]") {
+  const temporary_folder folder;
+  const program_result result =
+      run_train(folder.path(), tiny_run({"--vocabulary", "60", "--total-batch", "32", "--profile",
+                                         "3", "--profile-json", "profile.json"}));
+  INFO(result.errors);
+  REQUIRE(result.status == 0);
+  CHECK(result.errors.empty());
+  contains(result.output, "matmul_forward 8 -> 24 ");
+  contains(result.output, "sum of the calls ");
+  contains(result.output, "a step by itself ");
+  contains(result.output, "No ceilings are measured on this machine");
+  contains(result.output, "3 steps with each call timed, and of 3 steps by themselves");
+  CHECK(names_in(folder.path()) == std::vector<std::string>{(folder / "profile.json").string()});
+
+  nlohmann::json profile;
+  std::ifstream(folder / "profile.json") >> profile;
+  CHECK(profile.at("profiled_steps") == 3);
+  CHECK(profile.at("tokens") == 32);
+  CHECK(profile.at("step_milliseconds").at("all").size() == 3);
+  CHECK(profile.at("ceilings").at("bytes_per_second").is_null());
+  double milliseconds = 0, share = 0, before = 1e300;
+  for (const auto& call : profile.at("calls")) {
+    CHECK(call.at("milliseconds") <= before);
+    before = call.at("milliseconds");
+    milliseconds += before;
+    share += call.at("share").get<double>();
+    CHECK(call.at("ceiling_share").is_null());
+    // Two micro-batches, one layer.
+    if (call.at("name") == "attention_backward") CHECK(call.at("calls") == 2);
+  }
+  CHECK(std::fabs(share - 1) < 1e-9);
+  CHECK(std::fabs(milliseconds / profile.at("sum_milliseconds").get<double>() - 1) < 1e-9);
 }
 
 TEST_CASE("cli: never is never", "[cli]") {

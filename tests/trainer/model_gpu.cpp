@@ -105,14 +105,59 @@ TEST_CASE("model on the GPU: ten steps of training agree with the reference in d
   for (std::int64_t step = 1; step <= 10; ++step) {
     losses.push_back(forward_backward(actual, x));
     wanted.push_back(forward_backward(expected.model, x));
-    const auto update = actual.update(options_at(step));
-    const auto wanted_update = expected.model.update(options_at(step));
+    const auto update = actual.update(options_at(step)).wait();
+    const auto wanted_update = expected.model.update(options_at(step)).wait();
     CHECK(update.finite);
     CHECK(std::fabs(update.gradient_norm / wanted_update.gradient_norm - 1) < 1e-4);
   }
   CHECK(wanted.back() < 0.9 * wanted.front());
   check_close("losses", losses, wanted, {0, 1e-5});
   check_tensors(actual.layout(), actual.parameters(), expected.model.parameters(), 1e-3);
+}
+
+TEST_CASE("model on the GPU: logits in parts and a recomputed GELU agree with the reference",
+          "[model]") {
+  const auto arithmetic = GENERATE(precision::ieee, precision::tf32x3);
+  LLMC_REQUIRE_BACKEND(machine, arithmetic);
+  gpt2<float> actual(wide, *machine, 3, 37, {true, 32});
+  reference_model expected(wide, 3, 37);
+  const std::vector<float> parameters =
+      strong_parameters(actual.layout(), 1, 2 / std::sqrt(static_cast<double>(wide.channels)));
+  actual.set_parameters(parameters);
+  expected.model.set_parameters(widen(parameters));
+  check_step(actual, expected.model, batch(3, 37, wide.vocabulary, 11), tolerance_of(arithmetic));
+}
+
+TEST_CASE("model on the GPU: replayed steps give the bits of steps that are made", "[model]") {
+  const auto arithmetic = GENERATE(precision::ieee, precision::tf32, precision::tf32x3);
+  LLMC_REQUIRE_BACKEND(machine, arithmetic);
+  const auto config = GENERATE(as<gpt2_config>{}, awkward, wide);
+  const batch x(4, 37, config.vocabulary, 15);
+  const std::int64_t half = 2 * x.t;
+  const auto train = [&](gpt2<float>& model, std::int64_t step) {
+    model.forward_backward(x.tokens.data(), x.targets.data(), 2, x.t, 0, 2);
+    return model.step(x.tokens.data() + half, x.targets.data() + half, 2, x.t, 1, 2,
+                      options_at(step));
+  };
+  gpt2<float> replayed(config, *machine, 2, 37);
+  std::vector<float> parameters = gpt2_trainer::initialise(replayed.layout(), 42);
+  replayed.set_parameters(parameters);
+  auto moments = replayed.moments();
+  std::vector<gpt2_trainer::pending_step> pending;  // nothing waits between the steps
+  for (std::int64_t step = 1; step <= 5; ++step) pending.push_back(train(replayed, step));
+  for (std::int64_t step = 1; step <= 5; ++step) {
+    gpt2<float> made(config, *machine, 2, 37);  // a new model has nothing to replay
+    made.set_parameters(parameters);
+    made.set_moments(moments);
+    const auto wanted = train(made, step).wait();
+    const auto result = pending[static_cast<std::size_t>(step - 1)].wait();
+    CHECK(result.loss == wanted.loss);
+    CHECK(result.gradient_norm == wanted.gradient_norm);
+    CHECK(result.finite);
+    parameters = made.parameters();
+    moments = made.moments();
+  }
+  CHECK(replayed.parameters() == parameters);
 }
 
 TEST_CASE("model on the GPU: training twice gives the same bits", "[model]") {
@@ -136,7 +181,7 @@ TEST_CASE("model on the GPU: a gradient that is not finite skips the update", "[
   parameters[0] = std::numeric_limits<float>::infinity();
   model.set_parameters(parameters);
   forward_backward(model, batch(1, 4, 1, 16));  // token 0 everywhere
-  CHECK_FALSE(model.update(options_at(1)).finite);
+  CHECK_FALSE(model.update(options_at(1)).wait().finite);
   CHECK(model.parameters() == parameters);
   CHECK(model.moments().m == std::vector<float>(parameters.size(), 0.0f));
 }
@@ -150,6 +195,18 @@ TEST_CASE("model on the GPU: tokens out of range are counted in the error", "[mo
   CHECK_THROWS_WITH(forward_backward(model, x),
                     "2 tokens or targets of this batch are not between 0 and 60");
   CHECK_NOTHROW(forward_backward(model, batch(1, 4, awkward.vocabulary, 18)));
+}
+
+TEST_CASE("model on the GPU: a step with tokens out of range updates nothing", "[model]") {
+  LLMC_REQUIRE_BACKEND(machine, precision::ieee);
+  gpt2<float> model(awkward, *machine, 1, 4);
+  const std::vector<float> parameters = strong_parameters(model.layout(), 3);
+  model.set_parameters(parameters);
+  batch x(1, 4, awkward.vocabulary, 17);
+  x.targets[1] = 61;
+  auto step = model.step(x.tokens.data(), x.targets.data(), 1, 4, 0, 1, options_at(1));
+  CHECK_THROWS_WITH(step.wait(), "1 tokens or targets of this batch are not between 0 and 60");
+  CHECK(model.parameters() == parameters);
 }
 
 TEST_CASE("model on the GPU: the same product plans give the same bits", "[model]") {

@@ -60,13 +60,52 @@ TEST_CASE("model: micro-batches add up to one batch", "[model]") {
   const batch x(4, 5, tiny.vocabulary, 13);
   const double loss = forward_backward(t.model, x);
   const std::vector<double> gradients = t.model.gradients();
-  double sum = 0;
   for (int half = 0; half < 2; ++half) {
-    sum += t.model.forward_backward(x.tokens.data() + half * 10, x.targets.data() + half * 10, 2, 5,
-                                    half, 2);
+    t.model.forward_backward(x.tokens.data() + half * 10, x.targets.data() + half * 10, 2, 5, half,
+                             2);
   }
-  CHECK(std::fabs(sum / 2 - loss) < 1e-14);
+  CHECK(std::fabs(t.model.loss() - loss) < 1e-14);
   check_close("gradients", t.model.gradients(), gradients, {1e-14, 1e-12});
+}
+
+TEST_CASE("model: logits in parts and a recomputed GELU change nothing", "[model]") {
+  tiny_model whole;
+  const std::int64_t most_rows = GENERATE(1, 7, 19);
+  gpt2<double> parts(tiny, *whole.machine, 4, 5, {true, most_rows});
+  parts.set_parameters(whole.model.parameters());
+  const batch x(4, 5, tiny.vocabulary, 13);
+  CHECK(parts.logits(x.tokens.data(), 4, 5) == whole.model.logits(x.tokens.data(), 4, 5));
+  CHECK(std::fabs(mean_loss(parts, x) - mean_loss(whole.model, x)) < 1e-14);
+  CHECK(std::fabs(forward_backward(parts, x) - forward_backward(whole.model, x)) < 1e-14);
+  check_close("gradients", parts.gradients(), whole.model.gradients(), {1e-14, 1e-12});
+}
+
+TEST_CASE("model: a step is its micro-batches and an update", "[model]") {
+  tiny_model at_once, one_by_one;
+  const batch x(4, 5, tiny.vocabulary, 13);
+  const std::int32_t* const tokens = x.tokens.data();
+  const std::int32_t* const targets = x.targets.data();
+  const gpt2_trainer::update_options options{0.9f, 0.95f, 1e-8f, 0.1f, 0.1f, 1.0f, 1};
+  one_by_one.model.forward_backward(tokens, targets, 2, 5, 0, 2);
+  one_by_one.model.forward_backward(tokens + 10, targets + 10, 2, 5, 1, 2);
+  const auto wanted = one_by_one.model.update(options).wait();
+  at_once.model.forward_backward(tokens, targets, 2, 5, 0, 2);
+  const auto result = at_once.model.step(tokens + 10, targets + 10, 2, 5, 1, 2, options).wait();
+  CHECK(result.loss == wanted.loss);
+  CHECK(result.gradient_norm == wanted.gradient_norm);
+  CHECK(result.finite);
+  CHECK(at_once.model.parameters() == one_by_one.model.parameters());
+}
+
+TEST_CASE("model: a step with tokens out of range updates nothing", "[model]") {
+  tiny_model t;
+  batch x(1, 5, tiny.vocabulary, 15);
+  x.tokens[2] = 7;
+  const std::vector<double> parameters = t.model.parameters();
+  auto step = t.model.step(x.tokens.data(), x.targets.data(), 1, 5, 0, 1,
+                           {0.9f, 0.95f, 1e-8f, 0.1f, 0.1f, 1.0f, 1});
+  CHECK_THROWS_WITH(step.wait(), "1 tokens or targets of this batch are not between 0 and 6");
+  CHECK(t.model.parameters() == parameters);
 }
 
 TEST_CASE("model: ignored targets do not count", "[model]") {
@@ -110,7 +149,7 @@ TEST_CASE("model: an update that is not finite is skipped", "[model]") {
   parameters[0] = std::numeric_limits<double>::infinity();
   t.model.set_parameters(parameters);
   forward_backward(t.model, batch(2, 3, 1, 18));  // token 0 everywhere
-  const auto result = t.model.update({0.9f, 0.95f, 1e-8f, 0.1f, 0.1f, 1.0f, 1});
+  const auto result = t.model.update({0.9f, 0.95f, 1e-8f, 0.1f, 0.1f, 1.0f, 1}).wait();
   CHECK_FALSE(result.finite);
   CHECK(t.model.parameters() == parameters);
 }
@@ -237,7 +276,7 @@ void check_against_pytorch(double tolerance, double training_tolerance) {
   std::vector<double> losses;
   for (std::int64_t step = 1; step <= 10; ++step) {
     losses.push_back(forward_backward(model, expected.x));
-    CHECK(model.update(fixture_update(step)).finite);
+    CHECK(model.update(fixture_update(step)).wait().finite);
   }
   check_close("losses", losses, expected.losses, {0, training_tolerance});
   check_tensors(model.layout(), model.parameters(), expected.trained, training_tolerance);

@@ -10,7 +10,7 @@
 
 #include "support/device_memory.hpp"
 
-namespace kernel_bench {
+namespace bench_support {
 
 struct timing {
   double us;      ///< median
@@ -45,4 +45,4 @@ class stopwatch {
   std::vector<event_pair> events_;
 };
 
-}  // namespace kernel_bench
+}  // namespace bench_support

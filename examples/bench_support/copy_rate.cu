@@ -4,7 +4,7 @@
 #include "ceilings.hpp"
 #include "registry/kernels.hpp"
 
-namespace kernel_bench {
+namespace bench_support {
 namespace {
 
 using llmc_test::check_cuda;
@@ -56,4 +56,4 @@ double copy_rate(const stopwatch& watch, std::int64_t bytes) {
   return static_cast<double>(2 * packs * pack_bytes) / best / 1e3;
 }
 
-}  // namespace kernel_bench
+}  // namespace bench_support

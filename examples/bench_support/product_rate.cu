@@ -3,7 +3,7 @@
 #include "ceilings.hpp"
 #include "registry/kernels.hpp"
 
-namespace kernel_bench {
+namespace bench_support {
 
 double product_rate(const stopwatch& watch, llmc::precision arithmetic) {
   constexpr std::int64_t n = 8192;
@@ -20,4 +20,4 @@ double product_rate(const stopwatch& watch, llmc::precision arithmetic) {
   return 2.0 * static_cast<double>(n) * n * n / t.us / 1e6;
 }
 
-}  // namespace kernel_bench
+}  // namespace bench_support

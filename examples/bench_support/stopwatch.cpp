@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-namespace kernel_bench {
+namespace bench_support {
 namespace {
 
 using llmc_test::check_cuda;
@@ -57,4 +57,4 @@ timing stopwatch::time(const work& launch, const work& prepare) const {
   return {median, (us[us.size() * 3 / 4] - us[us.size() / 4]) / median};
 }
 
-}  // namespace kernel_bench
+}  // namespace bench_support

@@ -9,7 +9,7 @@
 
 #include "stopwatch.hpp"
 
-namespace kernel_bench {
+namespace bench_support {
 
 /// GB/s of the fastest of a few copy kernels that move that many bytes, half of them read and half
 /// written.
@@ -19,4 +19,4 @@ double copy_rate(const stopwatch& watch, std::int64_t bytes);
 /// such products.
 double product_rate(const stopwatch& watch, llmc::precision arithmetic);
 
-}  // namespace kernel_bench
+}  // namespace bench_support
