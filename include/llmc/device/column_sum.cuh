@@ -125,13 +125,16 @@ struct column_sum_outputs {
   }
 };
 
+/// The threads of stage two: enough for a load or two of each to be all that there are.
+inline constexpr int column_sum_total_threads = 1024;
+
 /// Stage two: a block owns 32 sums, whose chunks its warps share, so that many loads are on their
 /// way at once; then one warp adds what the warps have, in their order. With no rows a sum is 0.
-template <int Sums, int BlockSize>
-__global__ void __launch_bounds__(BlockSize)
+template <int Sums>
+__global__ void __launch_bounds__(column_sum_total_threads)
     column_sum_total_kernel(column_sum_outputs<Sums> out, const float* partials,
                             std::int64_t columns, std::int64_t chunks, accumulation mode) {
-  constexpr int warps = BlockSize / device::warp_size;
+  constexpr int warps = column_sum_total_threads / device::warp_size;
   __shared__ float shared[warps][device::warp_size];
   const int lane = threadIdx.x % device::warp_size;
   const int warp = threadIdx.x / device::warp_size;
@@ -150,6 +153,7 @@ __global__ void __launch_bounds__(BlockSize)
     shared[warp][lane] = total;
     __syncthreads();
     if (warp == 0 && i < sums) {
+#pragma unroll
       for (int w = 1; w < warps; ++w) total += shared[w][lane];
       float* to = out.of(i / columns) + i % columns;
       *to = mode == accumulation::add ? *to + total : total;
@@ -159,12 +163,13 @@ __global__ void __launch_bounds__(BlockSize)
 }
 
 /// Stage two of partials that are there already.
-template <int Sums, int BlockSize>
+template <int Sums>
 void column_sum_total(const char* function, column_sum_outputs<Sums> out, const float* partials,
                       std::int64_t columns, std::int64_t chunks, accumulation mode,
                       cudaStream_t stream) {
-  launch({function, ceil_div(Sums * columns, device::warp_size), BlockSize, 0, stream, true},
-         column_sum_total_kernel<Sums, BlockSize>, out, partials, columns, chunks, mode);
+  launch({function, ceil_div(Sums * columns, device::warp_size), column_sum_total_threads, 0,
+          stream, true},
+         column_sum_total_kernel<Sums>, out, partials, columns, chunks, mode);
 }
 
 /// Both stages. `wide` says whether RowValues may read 4 columns at once; the partials' own rows
@@ -183,8 +188,7 @@ void column_sum(const char* function, column_sum_outputs<Sums> out, void* worksp
            column_sum_partials_kernel<width(), Sums, BlockSize, RowValues>, partials, shape, plan,
            row_values);
   });
-  column_sum_total<Sums, BlockSize>(function, out, partials, shape.channels, plan.chunks, mode,
-                                    stream);
+  column_sum_total(function, out, partials, shape.channels, plan.chunks, mode, stream);
 }
 
 }  // namespace detail

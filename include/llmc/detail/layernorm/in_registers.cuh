@@ -191,9 +191,12 @@ __global__ void __launch_bounds__(BlockSize, BlockSize <= (Floats <= 24 ? 256 : 
     registers d, x;
     d.load(dout + offset, group.rank(), channels);
     x.load(inp + offset, group.rank(), channels);
-    if (addend != nullptr) {
-      registers::for_each_pack(group.rank(), channels,
-                               [&](int, int c) { device::prefetch(addend + offset + c); });
+    if (addend != nullptr) registers::prefetch(addend + offset, group.rank(), channels);
+    // There are no registers for the next row, but it may come nearer meanwhile.
+    const std::int64_t next = row + row_group::groups_in_grid();
+    if (next < shape.rows) {
+      registers::prefetch(dout + next * shape.channels, group.rank(), channels);
+      registers::prefetch(inp + next * shape.channels, group.rank(), channels);
     }
     device::layernorm_backward_registers(group, dinp + offset, sums[0], sums[1],
                                          addend == nullptr ? nullptr : addend + offset, d, x,
@@ -223,8 +226,8 @@ void launch_layernorm_backward_registers(const char* function, const layernorm_b
                layernorm_backward_registers_kernel<width(), floats(), threads(), BlockSize>, a.dinp,
                partials, a.addend, a.dout, a.inp, a.weight, a.mean, a.rstd, shape);
       });
-  column_sum_total<2, BlockSize>(function, {{a.dweight, a.dbias}}, partials, shape.channels, blocks,
-                                 mode, stream);
+  column_sum_total<2>(function, {{a.dweight, a.dbias}}, partials, shape.channels, blocks, mode,
+                      stream);
 }
 
 }  // namespace detail

@@ -153,9 +153,8 @@ void launch_layernorm_backward_shared(const char* function, const char* variant,
   const std::int64_t blocks = layernorm_backward_blocks(shape, device::warp_size);
   launch({function, blocks, BlockSize, bytes, stream}, layernorm_backward_shared_kernel<1024>, a,
          shape);
-  column_sum_total<2, BlockSize>(function, {{a.dweight, a.dbias}},
-                                 static_cast<const float*>(a.workspace), shape.channels, blocks,
-                                 mode, stream);
+  column_sum_total<2>(function, {{a.dweight, a.dbias}}, static_cast<const float*>(a.workspace),
+                      shape.channels, blocks, mode, stream);
 }
 
 }  // namespace detail
