@@ -21,10 +21,39 @@
 
 LLMC_TYPES_BEGIN
 
+/// Those from `naive` to `wmma` are a ladder to learn from, see docs/layers/matmul.md. They take
+/// any alignment, and compute in FP32 whatever precision is asked for, which is as exact at least
+/// (sums longer than 256 terms are made in parts, `wmma` excepted).
 enum class matmul_forward_variant {
   /// The best for this device, shape and precision: `tensor_core` for tf32x3; for tf32 what the
   /// plan says, see matmul_context; `cublaslt` for ieee.
   automatic,
+  /// A thread owns a result and walks along its row of `inp` and its row of `weight`. A warp's
+  /// loads of `weight` are C floats apart: 32 requests to the cache for 32 numbers.
+  naive,
+  /// A warp owns a result: its lanes read 32 neighbours of both rows, and add up their sums at the
+  /// end. Wins over `naive` from a few dozen channels on. Every product still takes two loads.
+  coalesced,
+  /// A block owns 16 x 16 or 32 x 32 results (256 or 1024 threads) and passes tiles of both
+  /// operands through shared memory: global memory is read 16 or 32 times less. Every product takes
+  /// two loads from shared memory, which bound it.
+  shared_tile,
+  /// A thread owns 8 results of a column: a load of `weight` from shared memory serves all of them.
+  register_tile_1d,
+  /// A thread owns 8 x 8 results of a block's 128 x 128: 16 loads from shared memory for 64
+  /// products. Blocks stop while a tile comes from global memory. Few results leave most of the GPU
+  /// idle, here and below.
+  register_tile_2d,
+  /// The same sums with 16 bytes a load, and the next tile is on its way while one is computed.
+  double_buffered,
+  /// The same, but a warp owns 64 x 32 results instead of 16 x 128, so that it reads 96 floats a
+  /// step from shared memory and not 144. The last step without tensor cores.
+  warp_tiled,
+  /// The step to tensor cores by nvcuda::wmma, with tiles from shared memory as in `shared_tile`.
+  /// Only for tf32, and only where card and code are of sm_80 or later.
+  wmma,
+  /// cuBLASLt, and then a pass that reads all results and adds the bias: what `cublaslt` saves.
+  cublaslt_separate_bias,
   /// cuBLASLt, which adds the bias on the way out. `tf32x3` is done in IEEE FP32, which is as
   /// exact and half as fast.
   cublaslt,
@@ -34,26 +63,73 @@ enum class matmul_forward_variant {
 };
 
 inline constexpr std::array matmul_forward_variants{matmul_forward_variant::automatic,
+                                                    matmul_forward_variant::naive,
+                                                    matmul_forward_variant::coalesced,
+                                                    matmul_forward_variant::shared_tile,
+                                                    matmul_forward_variant::register_tile_1d,
+                                                    matmul_forward_variant::register_tile_2d,
+                                                    matmul_forward_variant::double_buffered,
+                                                    matmul_forward_variant::warp_tiled,
+                                                    matmul_forward_variant::wmma,
+                                                    matmul_forward_variant::cublaslt_separate_bias,
                                                     matmul_forward_variant::cublaslt,
                                                     matmul_forward_variant::tensor_core};
 
 constexpr const char* to_string(matmul_forward_variant variant) {
   switch (variant) {
     case matmul_forward_variant::automatic: return "automatic";
+    case matmul_forward_variant::naive: return "naive";
+    case matmul_forward_variant::coalesced: return "coalesced";
+    case matmul_forward_variant::shared_tile: return "shared_tile";
+    case matmul_forward_variant::register_tile_1d: return "register_tile_1d";
+    case matmul_forward_variant::register_tile_2d: return "register_tile_2d";
+    case matmul_forward_variant::double_buffered: return "double_buffered";
+    case matmul_forward_variant::warp_tiled: return "warp_tiled";
+    case matmul_forward_variant::wmma: return "wmma";
+    case matmul_forward_variant::cublaslt_separate_bias: return "cublaslt_separate_bias";
     case matmul_forward_variant::cublaslt: return "cublaslt";
     case matmul_forward_variant::tensor_core: return "tensor_core";
   }
   return "unknown";
 }
 
-/// Threads a block of the kernel that serves a layer without input channels; products are cut up by
-/// who computes them.
+/// Threads a block, not yet measured. `naive` and `coalesced` take any; `shared_tile` takes 256 and
+/// 1024; the other rungs take only this one, for which their tiles are cut. Where tensor cores or
+/// cuBLASLt compute, it is of the kernel that serves a layer without input channels.
 template <matmul_forward_variant Variant>
 inline constexpr int matmul_forward_block_size = 256;
+template <>
+inline constexpr int matmul_forward_block_size<matmul_forward_variant::shared_tile> = 1024;
+template <>
+inline constexpr int matmul_forward_block_size<matmul_forward_variant::register_tile_1d> = 512;
+template <>
+inline constexpr int matmul_forward_block_size<matmul_forward_variant::wmma> = 128;
 
 LLMC_TYPES_END
 
 LLMC_NAMESPACE_BEGIN
+namespace detail {
+
+/// Whether a variant has a kernel for that block size.
+constexpr bool takes_block_size(matmul_forward_variant variant, int block_size) {
+  switch (variant) {
+    case matmul_forward_variant::shared_tile: return block_size == 256 || block_size == 1024;
+    case matmul_forward_variant::register_tile_1d: return block_size == 512;
+    case matmul_forward_variant::register_tile_2d:
+    case matmul_forward_variant::double_buffered:
+    case matmul_forward_variant::warp_tiled: return block_size == 256;
+    case matmul_forward_variant::wmma: return block_size == 128;
+    case matmul_forward_variant::automatic:
+    case matmul_forward_variant::naive:
+    case matmul_forward_variant::coalesced:
+    case matmul_forward_variant::cublaslt_separate_bias:
+    case matmul_forward_variant::cublaslt:
+    case matmul_forward_variant::tensor_core: break;
+  }
+  return is_block_size(block_size);
+}
+
+}  // namespace detail
 
 /// A linear layer; see the top of this file for the formula.
 ///
@@ -66,14 +142,16 @@ LLMC_NAMESPACE_BEGIN
 ///
 /// With C = 0 the output is the bias. Any alignment. Deterministic. Throws invalid_argument for
 /// rows < 0, C < 0, OC < 1, a null array or a context of another device; unsupported for ieee by
-/// `tensor_core`; cublas_error or cuda_error if the product fails.
+/// `tensor_core`, for ieee and tf32x3 by `wmma`, or if this build or card has no code for that;
+/// cublas_error or cuda_error if the product fails.
 template <matmul_forward_variant Variant = matmul_forward_variant::automatic,
           int BlockSize = matmul_forward_block_size<Variant>>
 void matmul_forward(float* out, const float* inp, const float* weight, const float* bias,
                     matmul_shape shape, precision arithmetic, matmul_context& context,
                     cudaStream_t stream) {
-  static_assert(detail::is_block_size(BlockSize),
-                "matmul_forward: BlockSize must be a multiple of 32 between 32 and 1024");
+  static_assert(detail::takes_block_size(Variant, BlockSize),
+                "matmul_forward: BlockSize must be a multiple of 32 between 32 and 1024, and for a "
+                "variant that computes by tiles one of those, see matmul_forward_block_size");
   constexpr const char* function = "llmc::matmul_forward";
   checks::require_shape(function, shape);
   if (shape.rows == 0) return;
@@ -85,7 +163,7 @@ void matmul_forward(float* out, const float* inp, const float* weight, const flo
   checks::require_pointer(function, "inp", inp);
   checks::require_pointer(function, "weight", weight);
 
-  constexpr products::engines engines = detail::matmul_engines(Variant);
+  constexpr auto engines = detail::engines_or_rung<Variant, BlockSize, false>();
   checks::require_engines(function, engines, arithmetic);
   products::epilogue then;
   then.bias = bias;
@@ -100,8 +178,8 @@ template <matmul_forward_variant Variant = matmul_forward_variant::automatic,
 void matmul_residual_forward(float* out, const float* residual, const float* inp,
                              const float* weight, const float* bias, matmul_shape shape,
                              precision arithmetic, matmul_context& context, cudaStream_t stream) {
-  static_assert(detail::is_block_size(BlockSize),
-                "matmul_residual_forward: BlockSize must be a multiple of 32 between 32 and 1024");
+  static_assert(detail::takes_block_size(Variant, BlockSize),
+                "matmul_residual_forward: BlockSize must be one that matmul_forward takes");
   constexpr const char* function = "llmc::matmul_residual_forward";
   checks::require_shape(function, shape);
   if (shape.rows == 0) return;
@@ -114,7 +192,7 @@ void matmul_residual_forward(float* out, const float* residual, const float* inp
   }
   checks::require_pointer(function, "inp", inp);
   checks::require_pointer(function, "weight", weight);
-  constexpr products::engines engines = detail::matmul_engines(Variant);
+  constexpr auto engines = detail::engines_or_rung<Variant, BlockSize, false>();
   checks::require_engines(function, engines, arithmetic);
   products::epilogue then;
   then.bias = bias;
@@ -131,12 +209,17 @@ matmul_path matmul_forward_path(const float* out, const float* inp, const float*
                                 matmul_context& context) {
   constexpr const char* function = "llmc::matmul_forward_path";
   checks::require_shape(function, shape);
-  constexpr products::engines engines = detail::matmul_engines(Variant);
+  constexpr auto engines =
+      detail::engines_or_rung<Variant, matmul_forward_block_size<Variant>, false>();
   checks::require_engines(function, engines, arithmetic);
-  products::product p = detail::output_product(const_cast<float*>(out), inp, weight, shape);
-  p.then.bias = bias;
-  p.arithmetic = arithmetic;
-  return detail::path_of(p, engines, context);
+  if constexpr (products::is_rung<Variant>) {
+    return {to_string(Variant), "it was asked for"};
+  } else {
+    products::product p = detail::output_product(const_cast<float*>(out), inp, weight, shape);
+    p.then.bias = bias;
+    p.arithmetic = arithmetic;
+    return detail::path_of(p, engines, context);
+  }
 }
 
 LLMC_NAMESPACE_END
@@ -145,10 +228,22 @@ LLMC_NAMESPACE_END
 
 LLMC_TYPES_BEGIN
 
-/// dbias is column sums in two stages in all of them.
+/// dbias is column sums in two stages in all of them; matmul_bias.cuh has other ways. Those from
+/// `naive` to `warp_tiled` are rungs of matmul_forward's ladder, by the same kernels with the
+/// operands read as they lie: no weight or gradient is copied or transposed. They compute in FP32
+/// whatever precision is asked for. The sums of dweight are over all rows and are not shared out
+/// among blocks, so a small weight leaves most of the GPU idle.
 enum class matmul_backward_variant {
   /// The best for this device, shape and precision, as in matmul_forward_variant.
   automatic,
+  /// A thread owns a result. Lanes read neighbours of the second operand, unlike going forward.
+  naive,
+  /// Tiles of 16 x 16 or 32 x 32 results (256 or 1024 threads) and operands in shared memory.
+  shared_tile,
+  /// 128 x 128 results a block, 8 x 8 a thread.
+  register_tile_2d,
+  /// The same with 16 bytes a load, the next tile on its way, and 64 x 32 results a warp.
+  warp_tiled,
   /// dinp and dweight by cuBLASLt. `tf32x3` is done in IEEE FP32.
   cublaslt,
   /// dinp and dweight by llmc's own kernels, as in matmul_forward_variant. No weight or gradient is
@@ -156,26 +251,52 @@ enum class matmul_backward_variant {
   tensor_core
 };
 
-inline constexpr std::array matmul_backward_variants{matmul_backward_variant::automatic,
-                                                     matmul_backward_variant::cublaslt,
-                                                     matmul_backward_variant::tensor_core};
+inline constexpr std::array matmul_backward_variants{
+    matmul_backward_variant::automatic,   matmul_backward_variant::naive,
+    matmul_backward_variant::shared_tile, matmul_backward_variant::register_tile_2d,
+    matmul_backward_variant::warp_tiled,  matmul_backward_variant::cublaslt,
+    matmul_backward_variant::tensor_core};
 
 constexpr const char* to_string(matmul_backward_variant variant) {
   switch (variant) {
     case matmul_backward_variant::automatic: return "automatic";
+    case matmul_backward_variant::naive: return "naive";
+    case matmul_backward_variant::shared_tile: return "shared_tile";
+    case matmul_backward_variant::register_tile_2d: return "register_tile_2d";
+    case matmul_backward_variant::warp_tiled: return "warp_tiled";
     case matmul_backward_variant::cublaslt: return "cublaslt";
     case matmul_backward_variant::tensor_core: return "tensor_core";
   }
   return "unknown";
 }
 
-/// Threads a block of the bias gradient; not yet measured.
+/// Threads a block of the bias gradient and of `naive`; not yet measured. `shared_tile` takes 256
+/// and 1024, `register_tile_2d` and `warp_tiled` take 256.
 template <matmul_backward_variant Variant>
 inline constexpr int matmul_backward_block_size = 256;
+template <>
+inline constexpr int matmul_backward_block_size<matmul_backward_variant::shared_tile> = 1024;
 
 LLMC_TYPES_END
 
 LLMC_NAMESPACE_BEGIN
+namespace detail {
+
+/// Whether a variant has a kernel for that block size.
+constexpr bool takes_block_size(matmul_backward_variant variant, int block_size) {
+  switch (variant) {
+    case matmul_backward_variant::shared_tile: return block_size == 256 || block_size == 1024;
+    case matmul_backward_variant::register_tile_2d:
+    case matmul_backward_variant::warp_tiled: return block_size == 256;
+    case matmul_backward_variant::automatic:
+    case matmul_backward_variant::naive:
+    case matmul_backward_variant::cublaslt:
+    case matmul_backward_variant::tensor_core: break;
+  }
+  return is_block_size(block_size);
+}
+
+}  // namespace detail
 
 /// Bytes of scratch that matmul_backward needs for this shape.
 inline std::size_t matmul_backward_workspace_bytes(matmul_shape shape) {
@@ -212,8 +333,10 @@ void matmul_backward(float* dinp, float* dweight, float* dbias, void* workspace,
                      const float* inp, const float* weight, matmul_shape shape,
                      precision arithmetic, accumulation mode, matmul_context& context,
                      cudaStream_t stream) {
-  static_assert(detail::is_block_size(BlockSize),
-                "matmul_backward: BlockSize must be a multiple of 32 between 32 and 1024");
+  static_assert(
+      detail::takes_block_size(Variant, BlockSize),
+      "matmul_backward: BlockSize must be a multiple of 32 between 32 and 1024, and for a "
+      "variant that computes by tiles one of those, see matmul_backward_block_size");
   constexpr const char* function = "llmc::matmul_backward";
   checks::require_shape(function, shape);
   const bool has_products = shape.rows > 0 && shape.channels > 0;
@@ -221,7 +344,7 @@ void matmul_backward(float* dinp, float* dweight, float* dbias, void* workspace,
   if (has_products && dweight != nullptr) checks::require_pointer(function, "inp", inp);
   if (has_products && dinp != nullptr) checks::require_pointer(function, "weight", weight);
 
-  constexpr products::engines engines = detail::matmul_engines(Variant);
+  constexpr auto engines = detail::engines_or_rung<Variant, BlockSize, true>();
   checks::require_engines(function, engines, arithmetic);
 
   if (dinp != nullptr && has_products) {

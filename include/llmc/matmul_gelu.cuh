@@ -164,8 +164,8 @@ void gelu_matmul_backward(float* dgelu_inp, float* dgelu_bias, float* dweight, f
     detail::matmul_input_gradient(function, dgelu_inp, dout, weight, shape, then, arithmetic,
                                   engines, context, stream);
     if (dgelu_bias != nullptr) {
-      detail::column_sum_total<1, BlockSize>(function, {{dgelu_bias}}, sums, shape.channels,
-                                             detail::product_sum_chunks(shape.rows), mode, stream);
+      detail::column_sum_total<1>(function, {{dgelu_bias}}, sums, shape.channels,
+                                  detail::product_sum_chunks(shape.rows), mode, stream);
     }
   }
   if (dweight != nullptr) {

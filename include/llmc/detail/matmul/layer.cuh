@@ -11,11 +11,14 @@
 
 #include <llmc/detail/checks.hpp>
 #include <llmc/detail/launch.cuh>
+#include <llmc/detail/matmul/bias_gradient.cuh>
+#include <llmc/detail/matmul/ladder/multiply.cuh>
+#include <llmc/detail/matmul/ladder/rung.hpp>
 #include <llmc/detail/matmul/multiply.cuh>
 #include <llmc/detail/matmul/product.hpp>
 #include <llmc/detail/namespace.hpp>
-#include <llmc/device/column_sum.cuh>
 #include <llmc/device/pack.cuh>
+#include <llmc/error.hpp>
 #include <llmc/matmul_context.hpp>
 #include <llmc/types.hpp>
 
@@ -40,29 +43,27 @@ inline void require_engines(const char* function, products::engines engines, pre
 LLMC_TYPES_END
 
 LLMC_NAMESPACE_BEGIN
-namespace device {
-
-/// The term of one row in a bias gradient, for column_sum.
-struct bias_gradient {
-  const float* dout;
-  std::int64_t columns;
-
-  template <int Width>
-  __device__ void operator()(std::int64_t row, std::int64_t c, pack<Width> (&values)[1]) const {
-    values[0] = load<Width>(dout + row * columns + c);
-  }
-};
-
-}  // namespace device
-
 namespace detail {
 
-/// The engines of a variant of any of the layers here.
+/// The engines of a variant that is no kernel of its own. A layer that has only such variants does
+/// not compile with another.
 template <class Variant>
 constexpr products::engines matmul_engines(Variant variant) {
   return variant == Variant::cublaslt      ? products::engines::library
          : variant == Variant::tensor_core ? products::engines::own
-                                           : products::engines::any;
+         : variant == Variant::automatic
+             ? products::engines::any
+             : throw unsupported("the variants are automatic, cublaslt and tensor_core here");
+}
+
+/// Who computes the products of any variant: a products::engines or a products::rung.
+template <auto Variant, int BlockSize, bool OfGradients>
+constexpr auto engines_or_rung() {
+  if constexpr (products::is_rung<Variant>) {
+    return products::rung<Variant, BlockSize, OfGradients>{};
+  } else {
+    return matmul_engines(Variant);
+  }
 }
 
 /// The most rows of which no operand holds more than 2^31 elements, rounded down to what keeps
@@ -119,10 +120,11 @@ inline products::product output_product(float* out, const float* inp, const floa
   return {{out, OC}, {inp, C}, {weight, C, true}, shape.rows, OC, C};
 }
 
-/// out = inp weight^T, then the epilogue
-inline void matmul_output(const char* function, float* out, const float* inp, const float* weight,
-                          matmul_shape shape, const products::epilogue& then, precision arithmetic,
-                          products::engines engines, matmul_context& context, cudaStream_t stream) {
+/// out = inp weight^T, then the epilogue. `Engines`, here and below: see engines_or_rung.
+template <class Engines>
+void matmul_output(const char* function, float* out, const float* inp, const float* weight,
+                   matmul_shape shape, const products::epilogue& then, precision arithmetic,
+                   Engines engines, matmul_context& context, cudaStream_t stream) {
   const std::int64_t C = shape.channels;
   const std::int64_t OC = shape.out_channels;
   for_each_row_run(shape, [&](std::int64_t first, std::int64_t rows) {
@@ -134,11 +136,11 @@ inline void matmul_output(const char* function, float* out, const float* inp, co
 }
 
 /// dinp = dout weight, then the epilogue
-inline void matmul_input_gradient(const char* function, float* dinp, const float* dout,
-                                  const float* weight, matmul_shape shape,
-                                  const products::epilogue& then, precision arithmetic,
-                                  products::engines engines, matmul_context& context,
-                                  cudaStream_t stream) {
+template <class Engines>
+void matmul_input_gradient(const char* function, float* dinp, const float* dout,
+                           const float* weight, matmul_shape shape, const products::epilogue& then,
+                           precision arithmetic, Engines engines, matmul_context& context,
+                           cudaStream_t stream) {
   const std::int64_t C = shape.channels;
   const std::int64_t OC = shape.out_channels;
   for_each_row_run(shape, [&](std::int64_t first, std::int64_t rows) {
@@ -153,10 +155,10 @@ inline void matmul_input_gradient(const char* function, float* dinp, const float
 }
 
 /// dweight (+)= dout^T inp
-template <int BlockSize>
+template <int BlockSize, class Engines>
 void matmul_weight_gradient(const char* function, float* dweight, const float* dout,
                             const float* inp, matmul_shape shape, precision arithmetic,
-                            accumulation mode, products::engines engines, matmul_context& context,
+                            accumulation mode, Engines engines, matmul_context& context,
                             cudaStream_t stream) {
   const std::int64_t C = shape.channels;
   const std::int64_t OC = shape.out_channels;
@@ -176,9 +178,8 @@ void matmul_weight_gradient(const char* function, float* dweight, const float* d
 template <int BlockSize>
 void matmul_bias_gradient(const char* function, float* dbias, void* workspace, const float* dout,
                           matmul_shape shape, accumulation mode, cudaStream_t stream) {
-  column_sum<1, BlockSize>(function, {{dbias}}, workspace, {shape.rows, shape.out_channels},
-                           is_16_byte_accessible(shape.out_channels, dout),
-                           device::bias_gradient{dout, shape.out_channels}, mode, stream);
+  sum_bias_gradient<BlockSize>(function, dbias, workspace, dout, {shape.rows, shape.out_channels},
+                               mode, stream);
 }
 
 /// Who computes a product, and why.

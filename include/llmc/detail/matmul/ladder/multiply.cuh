@@ -1,0 +1,134 @@
+/// @file
+/// Products by a rung of the ladder.
+#pragma once
+
+#include <llmc/detail/cuda_only.hpp>
+
+#include <cstdint>
+#include <string>
+
+#include <llmc/detail/launch.cuh>
+#include <llmc/detail/matmul/ladder/plain.cuh>
+#include <llmc/detail/matmul/ladder/problem.cuh>
+#include <llmc/detail/matmul/ladder/register_product.cuh>
+#include <llmc/detail/matmul/ladder/register_tile.cuh>
+#include <llmc/detail/matmul/ladder/rung.hpp>
+#include <llmc/detail/matmul/ladder/shared_tile.cuh>
+#include <llmc/detail/matmul/ladder/wmma.cuh>
+#include <llmc/detail/matmul/late_epilogue.cuh>
+#include <llmc/detail/matmul/multiply.cuh>
+#include <llmc/detail/matmul/product.hpp>
+#include <llmc/detail/namespace.hpp>
+#include <llmc/matmul_context.hpp>
+
+LLMC_NAMESPACE_BEGIN
+namespace detail {
+
+inline constexpr int most_threads = 1024;  ///< in a block of the kernels that take any block size
+
+/// The sides of the shared squares that blocks of these sizes fill.
+constexpr int shared_tile_side(int block_size) {
+  return block_size == 1024 ? 32 : 16;
+}
+
+template <int BlockSize>
+void start_rung(const char* function, std::int64_t blocks, void (*kernel)(rung_problem),
+                const products::product& p, cudaStream_t stream) {
+  launch({function, blocks, BlockSize, 0, stream}, kernel, rung_problem_of(p));
+}
+
+/// The rungs that every product of a layer has.
+template <auto Variant, int BlockSize, class Layout>
+void launch_common_rung(const char* function, const products::product& p, cudaStream_t stream) {
+  using variant = decltype(Variant);
+  if constexpr (Variant == variant::naive) {
+    start_rung<BlockSize>(function, ceil_div(p.rows * p.columns, BlockSize),
+                          naive_product_kernel<Layout, most_threads>, p, stream);
+  } else if constexpr (Variant == variant::shared_tile) {
+    constexpr int side = shared_tile_side(BlockSize);
+    start_rung<BlockSize>(function, tiles_of(p, side), shared_tile_kernel<Layout, side>, p, stream);
+  } else if constexpr (Variant == variant::register_tile_2d) {
+    using tile = register_tile_8x8;
+    start_rung<BlockSize>(function, tiles_of(p, tile::side), register_tile_kernel<Layout, tile>, p,
+                          stream);
+  } else {
+    static_assert(Variant == variant::warp_tiled, "every rung has a kernel");
+    start_rung<BlockSize>(function, tiles_of(p, device::register_product_tile::side),
+                          register_product_kernel<Layout, true>, p, stream);
+  }
+}
+
+inline void launch_wmma(const char* function, const products::product& p, matmul_context& context,
+                        cudaStream_t stream) {
+  const auto kernel = wmma_product_kernel<wmma_tile>;
+  if (!context.has_kernel(reinterpret_cast<const void*>(kernel), wmma_tile::threads)) {
+    throw unsupported(std::string(function) +
+                      ": the variant wmma needs TF32 tensor cores, which this build or card lacks");
+  }
+  start_rung<wmma_tile::threads>(function, tiles_of(p, wmma_tile::side), kernel, p, stream);
+}
+
+/// cuBLASLt, and then a pass that only adds the bias.
+inline void multiply_then_add_bias(const char* function, const products::product& p,
+                                   matmul_context& context, cudaStream_t stream) {
+  products::product plain = p;
+  plain.then.bias = nullptr;
+  context.multiply(function, plain, stream);
+  if (p.then.bias == nullptr) return;
+  late_epilogue rest{output_of(p), p.out.data, p.out.stride};
+  rest.to.other = nullptr;  // is in the product already
+  launch_late_epilogue(function, rest, p.rows, p.columns, stream);
+}
+
+/// A product with a bias and a residual at most.
+template <auto Variant, int BlockSize, bool OfGradients>
+void launch_rung(const char* function, const products::product& p, matmul_context& context,
+                 cudaStream_t stream) {
+  if constexpr (OfGradients) {
+    if (p.inp1.transposed) {
+      launch_common_rung<Variant, BlockSize, rung_layout<false, false>>(function, p, stream);
+    } else {
+      launch_common_rung<Variant, BlockSize, rung_layout<true, false>>(function, p, stream);
+    }
+  } else {
+    using variant = decltype(Variant);
+    using layout = rung_layout<true, true>;
+    if constexpr (Variant == variant::coalesced) {
+      start_rung<BlockSize>(function, ceil_div(p.rows * p.columns, BlockSize / device::warp_size),
+                            coalesced_product_kernel<most_threads>, p, stream);
+    } else if constexpr (Variant == variant::register_tile_1d) {
+      using tile = register_tile_8x1;
+      start_rung<BlockSize>(function, tiles_of(p, tile::side), register_tile_kernel<layout, tile>,
+                            p, stream);
+    } else if constexpr (Variant == variant::double_buffered) {
+      start_rung<BlockSize>(function, tiles_of(p, device::register_product_tile::side),
+                            register_product_kernel<layout, false>, p, stream);
+    } else if constexpr (Variant == variant::wmma) {
+      launch_wmma(function, p, context, stream);
+    } else if constexpr (Variant == variant::cublaslt_separate_bias) {
+      multiply_then_add_bias(function, p, context, stream);
+    } else {
+      launch_common_rung<Variant, BlockSize, layout>(function, p, stream);
+    }
+  }
+}
+
+/// A product and its epilogue by a rung. What is more than a bias and a residual is a pass of its
+/// own.
+template <auto Variant, int BlockSize, bool OfGradients>
+void multiply(const char* function, const products::product& p,
+              products::rung<Variant, BlockSize, OfGradients>, matmul_context& context,
+              cudaStream_t stream) {
+  if (library_does(p.then)) {
+    launch_rung<Variant, BlockSize, OfGradients>(function, p, context, stream);
+    return;
+  }
+  products::product plain = p;
+  plain.then = {};
+  launch_rung<Variant, BlockSize, OfGradients>(function, plain, context, stream);
+  launch_late_epilogue(function, {output_of(p), p.out.data, p.out.stride}, p.rows, p.columns,
+                       stream);
+}
+
+}  // namespace detail
+LLMC_NAMESPACE_END

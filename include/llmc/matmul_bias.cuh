@@ -1,0 +1,106 @@
+/// @file
+/// The gradient of a linear layer's bias by itself:
+///
+///     dbias[o] = sum_r dout[r][o]
+///
+/// matmul_backward has it as `two_stage`. Where the matrix is the output of a product, sums of its
+/// columns can be made on its way out: gelu_matmul_backward in matmul_gelu.cuh does that, and then
+/// nothing is read for them.
+#pragma once
+
+#include <llmc/detail/cuda_only.hpp>
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+
+#include <llmc/detail/checks.hpp>
+#include <llmc/detail/launch.cuh>
+#include <llmc/detail/matmul/bias_gradient.cuh>
+#include <llmc/detail/matmul/ladder/bias.cuh>
+#include <llmc/detail/namespace.hpp>
+#include <llmc/device/column_sum.cuh>
+#include <llmc/device/reduce.cuh>
+#include <llmc/types.hpp>
+
+LLMC_TYPES_BEGIN
+
+enum class matmul_bias_backward_variant {
+  /// The best for this device and shape: `two_stage`.
+  automatic,
+  /// A block owns a column and its threads share the rows. Every thread reads another line of
+  /// memory, and uses 4 bytes of each 32 that come. Wins nowhere.
+  column_per_block,
+  /// A block owns 32 columns, a lane each, and its warps share the rows: every load is of 32
+  /// neighbours. There are only OC / 32 blocks, so it wins with few rows or very many columns.
+  warp_columns,
+  /// Runs of rows are summed by blocks of their own, 16 bytes a load; a second kernel adds up
+  /// these partial sums, in order. Fills the GPU whatever the shape.
+  two_stage
+};
+
+inline constexpr std::array matmul_bias_backward_variants{
+    matmul_bias_backward_variant::automatic, matmul_bias_backward_variant::column_per_block,
+    matmul_bias_backward_variant::warp_columns, matmul_bias_backward_variant::two_stage};
+
+constexpr const char* to_string(matmul_bias_backward_variant variant) {
+  switch (variant) {
+    case matmul_bias_backward_variant::automatic: return "automatic";
+    case matmul_bias_backward_variant::column_per_block: return "column_per_block";
+    case matmul_bias_backward_variant::warp_columns: return "warp_columns";
+    case matmul_bias_backward_variant::two_stage: return "two_stage";
+  }
+  return "unknown";
+}
+
+/// Threads a block; not yet measured.
+template <matmul_bias_backward_variant Variant>
+inline constexpr int matmul_bias_backward_block_size = 256;
+
+LLMC_TYPES_END
+
+LLMC_NAMESPACE_BEGIN
+
+/// Bytes of scratch that any variant needs for this shape; only `automatic` and `two_stage` need
+/// it.
+inline std::size_t matmul_bias_backward_workspace_bytes(row_shape shape) {
+  constexpr const char* function = "llmc::matmul_bias_backward_workspace_bytes";
+  checks::require_shape(function, shape);
+  return detail::column_sum_workspace_bytes(function, shape, 1);
+}
+
+/// Sums the columns of `dout`.
+///
+/// @param[in,out] dbias     (OC), overwritten or added to as `mode` says; must not alias `dout`
+/// @param[out]    workspace matmul_bias_backward_workspace_bytes(shape) bytes, its contents are
+///                          lost; may be null for the variants that need none
+/// @param[in]     dout      (rows, OC); may be null where there are no rows
+/// @param         shape     {rows, OC}
+///
+/// Sums over no rows are 0. Any alignment. Deterministic. Throws invalid_argument for rows < 0,
+/// OC < 1 or a null array; cuda_error if a launch fails.
+template <matmul_bias_backward_variant Variant = matmul_bias_backward_variant::automatic,
+          int BlockSize = matmul_bias_backward_block_size<Variant>>
+void matmul_bias_backward(float* dbias, void* workspace, const float* dout, row_shape shape,
+                          accumulation mode, cudaStream_t stream) {
+  static_assert(detail::is_block_size(BlockSize),
+                "matmul_bias_backward: BlockSize must be a multiple of 32 between 32 and 1024");
+  constexpr const char* function = "llmc::matmul_bias_backward";
+  checks::require_shape(function, shape);
+  checks::require_pointer(function, "dbias", dbias);
+  if (shape.rows > 0) checks::require_pointer(function, "dout", dout);
+
+  constexpr int most_threads = 1024;
+  if constexpr (Variant == matmul_bias_backward_variant::column_per_block) {
+    detail::launch({function, shape.channels, BlockSize, 0, stream},
+                   detail::bias_column_per_block_kernel<most_threads>, dbias, dout, shape, mode);
+  } else if constexpr (Variant == matmul_bias_backward_variant::warp_columns) {
+    const std::int64_t blocks = detail::ceil_div(shape.channels, device::warp_size);
+    detail::launch({function, blocks, BlockSize, 0, stream},
+                   detail::bias_warp_columns_kernel<most_threads>, dbias, dout, shape, mode);
+  } else {
+    detail::sum_bias_gradient<BlockSize>(function, dbias, workspace, dout, shape, mode, stream);
+  }
+}
+
+LLMC_NAMESPACE_END
