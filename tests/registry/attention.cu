@@ -49,6 +49,8 @@ class forward_problem : public problem {
   static constexpr bool has_precision = true;
   static constexpr auto& variants = llmc::attention_forward_variants;
   template <attention_forward_variant Variant>
+  static constexpr bool ignores_precision = Variant == attention_forward_variant::naive;
+  template <attention_forward_variant Variant>
   static constexpr int default_block_size = llmc::attention_forward_block_size<Variant>;
   template <attention_forward_variant Variant>
   static constexpr auto block_sizes() {
@@ -94,6 +96,8 @@ class backward_problem : public problem {
  public:
   static constexpr bool has_precision = true;
   static constexpr auto& variants = llmc::attention_backward_variants;
+  template <attention_backward_variant Variant>
+  static constexpr bool ignores_precision = Variant == attention_backward_variant::naive;
   template <attention_backward_variant Variant>
   static constexpr int default_block_size = llmc::attention_backward_block_size<Variant>;
   template <attention_backward_variant Variant>

@@ -9,7 +9,8 @@
 ///  - `parameters()` and `awkward()`: see `operation`;
 ///  - a constructor from (extents, settings);
 ///  - `launch<Variant, BlockSize>(stream)`;
-///  - `has_precision`, where the launcher takes one: `launch` then passes on `arithmetic()`.
+///  - `has_precision`, where the launcher takes one: `launch` then passes on `arithmetic()`;
+///  - `ignores_precision<Variant>`, true for variants that do not ask what it is.
 ///
 /// A variant is here as soon as it is an enumerator: one that is missing from `variants`, or has no
 /// name, does not compile.
@@ -66,6 +67,7 @@ void add_entry(std::vector<entry>& entries) {
   };
   if constexpr (Problem::has_precision) {
     for (const auto p : {llmc::precision::ieee, llmc::precision::tf32, llmc::precision::tf32x3}) {
+      if (Problem::template ignores_precision<Variant> && p != llmc::precision::ieee) break;
       e.arithmetic = p;
       entries.push_back(e);
     }

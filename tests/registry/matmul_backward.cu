@@ -23,6 +23,8 @@ class backward_problem : public problem {
   static constexpr bool has_precision = true;
   static constexpr auto& variants = llmc::matmul_backward_variants;
   template <matmul_backward_variant Variant>
+  static constexpr bool ignores_precision = llmc::products::is_rung<Variant>;
+  template <matmul_backward_variant Variant>
   static constexpr int default_block_size = llmc::matmul_backward_block_size<Variant>;
   template <matmul_backward_variant Variant>
   static constexpr auto block_sizes() {

@@ -78,6 +78,10 @@ class problem {
     return any_block_size;
   }
 
+  /// Whether the variant computes in FP32 whatever precision it is asked for, so that one will do.
+  template <auto Variant>
+  static constexpr bool ignores_precision = false;
+
   virtual ~problem() = default;
   problem(const problem&) = delete;
   problem& operator=(const problem&) = delete;

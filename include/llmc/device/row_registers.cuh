@@ -40,17 +40,13 @@ class row_group {
     }
   }
 
-  /// From one row of a group to its next one.
-  __device__ __forceinline__ static std::int64_t groups_in_grid() {
-    return static_cast<std::int64_t>(gridDim.x) * per_block;
-  }
-
   /// Calls `body(row)` for the rows of this group: with all groups of the grid, once for each.
   template <class Body>
   __device__ __forceinline__ static void for_each_row(std::int64_t rows, Body body) {
+    const std::int64_t groups = static_cast<std::int64_t>(gridDim.x) * per_block;
     for (std::int64_t row = static_cast<std::int64_t>(blockIdx.x) * per_block +
                             threadIdx.x / static_cast<unsigned>(Threads);
-         row < rows; row += groups_in_grid()) {
+         row < rows; row += groups) {
       body(row);
     }
   }
@@ -88,11 +84,6 @@ struct row_registers {
   /// All loads are on their way before the first is waited for.
   __device__ __forceinline__ void load(const float* row, int rank, int channels) {
     for_each_pack(rank, channels, [&](int k, int c) { values[k] = device::load<Width>(row + c); });
-  }
-  /// Brings a row on its way to the L2 cache, each of its lines once.
-  __device__ __forceinline__ static void prefetch(const float* row, int rank, int channels) {
-    constexpr int line = 32;
-    for (int c = rank * line; c < channels; c += Threads * line) device::prefetch(row + c);
   }
   __device__ __forceinline__ void store(float* row, int rank, int channels) const {
     for_each_pack(rank, channels, [&](int k, int c) { device::store(row + c, values[k]); });

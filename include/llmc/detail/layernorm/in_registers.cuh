@@ -191,12 +191,9 @@ __global__ void __launch_bounds__(BlockSize, BlockSize <= (Floats <= 24 ? 256 : 
     registers d, x;
     d.load(dout + offset, group.rank(), channels);
     x.load(inp + offset, group.rank(), channels);
-    if (addend != nullptr) registers::prefetch(addend + offset, group.rank(), channels);
-    // There are no registers for the next row, but it may come nearer meanwhile.
-    const std::int64_t next = row + row_group::groups_in_grid();
-    if (next < shape.rows) {
-      registers::prefetch(dout + next * shape.channels, group.rank(), channels);
-      registers::prefetch(inp + next * shape.channels, group.rank(), channels);
+    if (addend != nullptr) {
+      registers::for_each_pack(group.rank(), channels,
+                               [&](int, int c) { device::prefetch(addend + offset + c); });
     }
     device::layernorm_backward_registers(group, dinp + offset, sums[0], sums[1],
                                          addend == nullptr ? nullptr : addend + offset, d, x,

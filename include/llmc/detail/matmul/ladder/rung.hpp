@@ -21,8 +21,8 @@ struct rung {};
 /// Whether a variant is one.
 template <auto Variant>
 inline constexpr bool is_rung =
-    Variant != decltype(Variant)::automatic&& Variant != decltype(Variant)::cublaslt&& Variant !=
-    decltype(Variant)::tensor_core;
+    (Variant != decltype(Variant)::automatic) && (Variant != decltype(Variant)::cublaslt) &&
+    (Variant != decltype(Variant)::tensor_core);
 
 }  // namespace products
 
