@@ -20,9 +20,9 @@ struct rung {};
 
 /// Whether a variant is one.
 template <auto Variant>
-inline constexpr bool is_rung =
-    (Variant != decltype(Variant)::automatic) && (Variant != decltype(Variant)::cublaslt) &&
-    (Variant != decltype(Variant)::tensor_core);
+inline constexpr bool is_rung = (Variant != decltype(Variant)::automatic) &&
+                                (Variant != decltype(Variant)::cublaslt) &&
+                                (Variant != decltype(Variant)::tensor_core);
 
 }  // namespace products
 
