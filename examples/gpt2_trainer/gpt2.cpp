@@ -40,9 +40,12 @@ step_shapes gpt2<Real>::shapes_of(std::int64_t b, std::int64_t t) const {
 
 // ---- the model ----
 
+/// Of `rows` rows, how many have logits at the same time; there is room for what was planned.
 template <class Real>
 std::int64_t gpt2<Real>::logit_rows(std::int64_t rows) const {
-  return std::min(rows, memory_options_.most_logit_rows);
+  const std::int64_t planned = batch_ * sequence_;
+  const bool all = planned <= memory_options_.most_logit_rows;
+  return std::min(rows, all ? planned : memory_options_.logit_rows_of_many);
 }
 
 /// Calls `body(first, rows)` for as many rows at a time as there is room for logits.

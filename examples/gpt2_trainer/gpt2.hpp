@@ -25,8 +25,11 @@ namespace gpt2_trainer {
 struct memory_options {
   /// Whether backward computes what left the GELU anew instead of keeping it.
   bool recompute_gelu = false;
-  /// Logits are made, used and overwritten for that many rows at a time.
+  /// A batch of up to that many rows has all its logits at the same time, which is the fastest.
   std::int64_t most_logit_rows = 4096;
+  /// Of a larger one, logits are made, used and overwritten for that many rows at a time: all would
+  /// be a quarter of its memory.
+  std::int64_t logit_rows_of_many = 2048;
 };
 
 /// The losses of the tokens that counted (all but those whose target is ignored), added up.

@@ -119,7 +119,7 @@ TEST_CASE("model on the GPU: logits in parts and a recomputed GELU agree with th
           "[model]") {
   const auto arithmetic = GENERATE(precision::ieee, precision::tf32x3);
   LLMC_REQUIRE_BACKEND(machine, arithmetic);
-  gpt2<float> actual(wide, *machine, 3, 37, {true, 32});
+  gpt2<float> actual(wide, *machine, 3, 37, {true, 64, 32});
   reference_model expected(wide, 3, 37);
   const std::vector<float> parameters =
       strong_parameters(actual.layout(), 1, 2 / std::sqrt(static_cast<double>(wide.channels)));

@@ -71,10 +71,12 @@ TEST_CASE("model: micro-batches add up to one batch", "[model]") {
 TEST_CASE("model: logits in parts and a recomputed GELU change nothing", "[model]") {
   tiny_model whole;
   const std::int64_t most_rows = GENERATE(1, 7, 19);
-  gpt2<double> parts(tiny, *whole.machine, 4, 5, {true, most_rows});
+  gpt2<double> parts(tiny, *whole.machine, 4, 5, {true, most_rows, most_rows});
   parts.set_parameters(whole.model.parameters());
   const batch x(4, 5, tiny.vocabulary, 13);
   CHECK(parts.logits(x.tokens.data(), 4, 5) == whole.model.logits(x.tokens.data(), 4, 5));
+  const batch fewer(3, 4, tiny.vocabulary, 14);
+  CHECK(parts.logits(fewer.tokens.data(), 3, 4) == whole.model.logits(fewer.tokens.data(), 3, 4));
   CHECK(std::fabs(mean_loss(parts, x) - mean_loss(whole.model, x)) < 1e-14);
   CHECK(std::fabs(forward_backward(parts, x) - forward_backward(whole.model, x)) < 1e-14);
   check_close("gradients", parts.gradients(), whole.model.gradients(), {1e-14, 1e-12});
