@@ -47,9 +47,10 @@ class ladder_problem : public linear_problem {
  public:
   static constexpr auto& variants = llmc::matmul_forward_variants;
   template <matmul_forward_variant Variant>
-  static constexpr bool ignores_precision =
-      llmc::products::is_rung<Variant> && (Variant != matmul_forward_variant::wmma) &&
-      (Variant != matmul_forward_variant::cublaslt_separate_bias);
+  static constexpr bool ignores_precision = llmc::products::is_rung<Variant> &&
+                                            (Variant != matmul_forward_variant::wmma) &&
+                                            (Variant !=
+                                             matmul_forward_variant::cublaslt_separate_bias);
   template <matmul_forward_variant Variant>
   static constexpr int default_block_size = llmc::matmul_forward_block_size<Variant>;
   /// Most products are cut up by cuBLASLt or into tiles of one size.
