@@ -108,7 +108,7 @@ TEST_CASE("causal_product over nothing does nothing", "[causal_product]") {
                                                       context, nullptr);
 }
 
-TEST_CASE("causal_product refuses what it cannot do", "[causal_product]") {
+TEST_CASE("causal_product says what it cannot do", "[causal_product]") {
   LLMC_REQUIRE_GPU();  // for the context
   matmul_context context;
   float x = 0;

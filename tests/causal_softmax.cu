@@ -228,7 +228,7 @@ TEMPLATE_TEST_CASE_SIG("causal_softmax_backward agrees with the reference", "[ca
   check_backward<Variant, BlockSize>(causal_case({4099, 3, 5, 1}));
 }
 
-TEST_CASE("causal_softmax over nothing does nothing", "[causal_softmax]") {
+TEST_CASE("causal_softmax over nothing does nothing and refuses nothing", "[causal_softmax]") {
   llmc::causal_softmax_forward(nullptr, nullptr, {0, 5, 2, 1}, 1.0f, nullptr);
   llmc::causal_softmax_backward(nullptr, nullptr, nullptr, {3, 0, 2, 1}, 1.0f, nullptr);
 }

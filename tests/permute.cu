@@ -60,7 +60,7 @@ TEMPLATE_TEST_CASE_SIG("permute_heads and unpermute_heads copy every bit to its 
   check_both_directions<Variant, BlockSize>({2, 3, 1, 4100}, 5, 0);
 }
 
-TEST_CASE("permute_heads over nothing does nothing", "[permute]") {
+TEST_CASE("permute_heads over nothing does nothing and refuses nothing", "[permute]") {
   llmc::permute_heads(nullptr, nullptr, {0, 5, 2, 4}, 3, nullptr);
   llmc::unpermute_heads(nullptr, nullptr, {3, 0, 2, 4}, 1, nullptr);
 }
