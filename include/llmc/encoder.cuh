@@ -63,7 +63,7 @@ constexpr const char* to_string(encoder_forward_variant variant) {
   return "unknown";
 }
 
-/// Threads a block: on an H100 no other number is more than 3% faster for the default variant at
+/// Threads a block: on an H100 no other number is more than 4% faster for the default variant at
 /// GPT-2 124M's sizes.
 template <encoder_forward_variant Variant>
 inline constexpr int encoder_forward_block_size = 256;
@@ -205,7 +205,7 @@ constexpr const char* to_string(encoder_backward_variant variant) {
   return "unknown";
 }
 
-/// Threads a block: sorted_pieces is a tenth faster with few on an H100.
+/// Threads a block: sorted_pieces is a seventh faster with 32 than with 256 on an H100.
 template <encoder_backward_variant Variant>
 inline constexpr int encoder_backward_block_size =
     Variant == encoder_backward_variant::automatic ||
