@@ -4,8 +4,8 @@
 STATE is a debug state made by make_state.py, whose checkpoint and token shard lie beside it. All
 three start from that checkpoint and take AdamW steps with weight decay on matrices, a constant
 learning rate and no clipping. Exit status 1 if gpt2_train differs from PyTorch in float32 by more
-than 1e-3 relative, or if PyTorch's two precisions differ by more than 1e-4: then the learning rate
-amplifies rounding errors, and the comparison says nothing.
+than 1e-4 relative, 1e-2 with --precision tf32, or if PyTorch's two precisions differ by more than
+1e-4: then the learning rate amplifies rounding errors, and the comparison says nothing.
 """
 
 import argparse
@@ -76,9 +76,10 @@ def main():
     for step, (d, s, o) in enumerate(zip(double, single, ours, strict=True), 1):
         print(f"{step:4} {d:9.6f}  {s:9.6f}  {o:9.6f}   {o / s - 1:+.2e}")
     rounding, difference = worst(single, double), worst(ours, single)
+    limit = 1e-2 if options.precision == "tf32" else 1e-4
     print(f"PyTorch's float32 against float64: {rounding:.1e}, at most 1e-4\n"
-          f"llmc against PyTorch's float32:    {difference:.1e}, at most 1e-3")
-    if rounding > 1e-4 or difference > 1e-3:
+          f"llmc against PyTorch's float32:    {difference:.1e}, at most {limit:.0e}")
+    if rounding > 1e-4 or difference > limit:
         raise SystemExit(1)
 
 
