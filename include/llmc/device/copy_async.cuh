@@ -40,6 +40,31 @@ __device__ __forceinline__ void copy_async_1(float* shared, const float* global,
                "l"(global), "r"(valid ? 4 : 0));
 }
 
+/// copy_async_4 and copy_async_1 where the architecture has them; elsewhere the copy is done when
+/// these return.
+__device__ __forceinline__ void begin_copy_4(float* shared, const float* global) {
+  if constexpr (has_copy_async) {
+    copy_async_4(shared, global);
+  } else {
+    *reinterpret_cast<float4*>(shared) = *reinterpret_cast<const float4*>(global);
+  }
+}
+__device__ __forceinline__ void begin_copy_4(float* shared, const float* global, bool valid) {
+  if constexpr (has_copy_async) {
+    copy_async_4(shared, global, valid);
+  } else {
+    *reinterpret_cast<float4*>(shared) =
+        valid ? *reinterpret_cast<const float4*>(global) : float4{};
+  }
+}
+__device__ __forceinline__ void begin_copy_1(float* shared, const float* global, bool valid) {
+  if constexpr (has_copy_async) {
+    copy_async_1(shared, global, valid);
+  } else {
+    *shared = valid ? *global : 0.0f;
+  }
+}
+
 /// Closes the group of this thread's copies so far.
 __device__ __forceinline__ void commit_copies() {
   asm volatile("cp.async.commit_group;");
@@ -50,6 +75,14 @@ __device__ __forceinline__ void commit_copies() {
 template <int Pending = 0>
 __device__ __forceinline__ void wait_for_copies() {
   asm volatile("cp.async.wait_group %0;" ::"n"(Pending) : "memory");
+}
+
+/// Waits for all copies that this thread began.
+__device__ __forceinline__ void finish_copies() {
+  if constexpr (has_copy_async) {
+    commit_copies();
+    wait_for_copies();
+  }
 }
 
 }  // namespace device

@@ -68,11 +68,11 @@ struct flash_mma_tiles {
 
 template <int Features>
 struct flash_fma_tiles {
-  using forward = fma_tiles<Features, 64, Features <= 64 ? 64 : 32>;
-  using backward = fma_tiles<Features, 64, 32>;
+  static constexpr bool small_head = Features <= 64;
+  using best = fma_tiles<Features, 64, small_head ? 64 : 32>;
+  /// For architectures that have only 64 KiB of shared memory a block (sm_75).
+  using of_64_kib = std::conditional_t<small_head, fma_tiles<64, 64, 32>, fma_tiles<128, 32, 16>>;
 };
-/// For architectures that have only 64 KiB of shared memory a block (sm_75).
-using flash_fma_tiles_of_64_kib = fma_tiles<128, 32, 32>;
 
 // ---- what the device can do ----
 
@@ -122,9 +122,9 @@ class flash_attention {
     const bool done =
         with_tensor_cores([&](auto tiles) { return forward_mma<decltype(tiles)>(arrays); });
     if (done) return;
-    with_features<32, 64, 96, 128>(shape_.head_size, [&](auto features) {
-      using tiles = typename flash_fma_tiles<features.value>::forward;
-      launch_heads<tiles>(flash_forward_fma_kernel<tiles>, tiles::shared_bytes(1), arrays,
+    with_fma_tiles<1>([&](auto tiles) {
+      using Tiles = decltype(tiles);
+      launch_heads<Tiles>(flash_forward_fma_kernel<Tiles>, Tiles::shared_bytes(1), arrays,
                           is_16_byte_accessible(shape_.head_size, arrays.out, arrays.qkv));
     });
   }
@@ -133,18 +133,20 @@ class flash_attention {
     const bool done =
         with_tensor_cores([&](auto tiles) { return backward_mma<decltype(tiles)>(arrays); });
     if (done) return;
-    with_features<32, 64, 96, 128>(shape_.head_size, [&](auto features) {
-      using tiles = typename flash_fma_tiles<features.value>::backward;
-      const int limit = device_attribute(function_, cudaDevAttrMaxSharedMemoryPerBlockOptin);
-      if (tiles::shared_bytes(2) <= static_cast<std::size_t>(limit)) {
-        backward_fma<tiles>(arrays);
-      } else {
-        backward_fma<flash_fma_tiles_of_64_kib>(arrays);
-      }
+    with_fma_tiles<2>([&](auto tiles) {
+      using Tiles = decltype(tiles);
+      const bool wide = is_wide(arrays);
+      launch_heads<Tiles>(flash_backward_queries_fma_kernel<Tiles>, Tiles::shared_bytes(2), arrays,
+                          wide);
+      launch_heads<Tiles>(flash_backward_keys_fma_kernel<Tiles>, Tiles::shared_bytes(2), arrays,
+                          wide, early);
     });
   }
 
  private:
+  /// The kernel of dk and dv may come before that of dq, whose delta it waits for, has ended.
+  static constexpr bool early = true;
+
   /// Whether `body(flash_mma_tiles)` did it: not in ieee, and not without code for tensor cores.
   template <class Body>
   bool with_tensor_cores(Body body) const {
@@ -161,6 +163,21 @@ class flash_attention {
       }
     });
     return done;
+  }
+
+  /// Calls `body` with the tiles that hold a head and fit the device, for kernels that keep
+  /// `Operands` tensors of their own rows.
+  template <int Operands, class Body>
+  void with_fma_tiles(Body body) const {
+    with_features<32, 64, 96, 128>(shape_.head_size, [&](auto features) {
+      using tiles = flash_fma_tiles<features.value>;
+      const int limit = device_attribute(function_, cudaDevAttrMaxSharedMemoryPerBlockOptin);
+      if (tiles::best::shared_bytes(Operands) <= static_cast<std::size_t>(limit)) {
+        body(typename tiles::best{});
+      } else {
+        body(typename tiles::of_64_kib{});
+      }
+    });
   }
 
   template <class Tiles>
@@ -180,17 +197,8 @@ class flash_attention {
     launch_heads<tiles>(flash_backward_queries_mma_kernel<tiles>, tiles::shared_bytes, arrays,
                         wide);
     launch_heads<tiles>(flash_backward_keys_mma_kernel<tiles>,
-                        flash_backward_keys_shared_bytes<tiles>, arrays, wide);
+                        flash_backward_keys_shared_bytes<tiles>, arrays, wide, early);
     return true;
-  }
-
-  template <class Tiles>
-  void backward_fma(const flash_backward_arrays& arrays) const {
-    const bool wide = is_wide(arrays);
-    launch_heads<Tiles>(flash_backward_queries_fma_kernel<Tiles>, Tiles::shared_bytes(2), arrays,
-                        wide);
-    launch_heads<Tiles>(flash_backward_keys_fma_kernel<Tiles>, Tiles::shared_bytes(2), arrays,
-                        wide);
   }
 
   bool is_wide(const flash_backward_arrays& arrays) const {
@@ -202,7 +210,7 @@ class flash_attention {
   /// allows.
   template <class Tiles, class Arrays>
   void launch_heads(void (*kernel)(flash_problem, Arrays), std::size_t shared_bytes,
-                    const Arrays& arrays, bool wide) const {
+                    const Arrays& arrays, bool wide, bool early = false) const {
     const std::int64_t heads = shape_.batch * shape_.heads;
     const std::int64_t row_blocks = ceil_div(shape_.sequence, Tiles::rows);
     const std::int64_t at_once = std::numeric_limits<std::int32_t>::max() / row_blocks;
@@ -218,8 +226,8 @@ class flash_attention {
     for (p.first_head = 0; p.first_head < heads; p.first_head += p.head_count) {
       const std::int64_t left = heads - p.first_head;
       p.head_count = static_cast<int>(left < at_once ? left : at_once);
-      launch({function_, p.head_count * row_blocks, Tiles::threads, shared_bytes, stream_}, kernel,
-             p, arrays);
+      launch({function_, p.head_count * row_blocks, Tiles::threads, shared_bytes, stream_, early},
+             kernel, p, arrays);
     }
   }
 

@@ -9,6 +9,7 @@
 
 #include <llmc/detail/attention/flash_mma.cuh>
 #include <llmc/detail/namespace.hpp>
+#include <llmc/device/dependent_launch.cuh>
 #include <llmc/types.hpp>
 
 LLMC_NAMESPACE_BEGIN
@@ -77,6 +78,7 @@ template <class Tiles>
 __device__ __forceinline__ void flash_backward_queries_block(const flash_problem& p,
                                                              const flash_backward_arrays& arrays) {
   extern __shared__ __align__(128) float shared[];
+  device::allow_next_kernel();
   const typename Tiles::reader reader;
   const int warp = own_warp();
   const int row_blocks = (p.positions + Tiles::rows - 1) / Tiles::rows;
@@ -210,6 +212,7 @@ __device__ __forceinline__ void flash_backward_keys_block(const flash_problem& p
     statistics.load_next(p, first_query, all_statistics + stage * statistics_floats);
     device::commit_copies();
   };
+  device::wait_for_previous_kernel();  // for delta
   load_next(last_tile, 0);
 
   float* const parked = shared + 2 * Tiles::stage_floats + warp * Tiles::parked_floats;

@@ -68,28 +68,29 @@ __global__ void __launch_bounds__(Tiles::threads)
     flash_forward_fma_kernel(flash_problem p, flash_forward_arrays arrays) {
   extern __shared__ __align__(128) float shared[];
   float* const queries = shared;
-  float* const tile = queries + Tiles::rows_floats;
-  float* const weights = tile + Tiles::inner_floats;
+  float* const keys = queries + Tiles::rows_floats;
+  float* const values = keys + Tiles::inner_floats;
+  float* const weights = values + Tiles::inner_floats;
   const fma_thread<Tiles> thread;
   const int row_blocks = (p.positions + Tiles::rows - 1) / Tiles::rows;
   const flash_block block(p, row_blocks);
   const flash_head head(p, block.head);
-  const float* const q = arrays.qkv + head.qkv;
-  const float* const k = q + head.channels;
-  const float* const v = k + head.channels;
+  const vectors q{arrays.qkv + head.qkv, head.qkv_stride};
+  const vectors k{q.first + head.channels, head.qkv_stride};
+  const vectors v{k.first + head.channels, head.qkv_stride};
   const int first_row = (row_blocks - 1 - block.row_block) * Tiles::rows;
   const int end = min(first_row + Tiles::rows, p.positions);
-  load_tile<Tiles>(p, queries, q, head.qkv_stride, first_row, Tiles::rows);
+  begin_tile<Tiles, Tiles::rows>(p, queries, q, first_row);
+  begin_tile<Tiles, Tiles::inner>(p, keys, k, 0);
 
   typename Tiles::row_sums sums;
   for_each_own<Tiles::own_rows, Tiles::own_features>([&](int i, int f) { sums[i][f] = 0.0f; });
   fma_online_softmax<Tiles> softmax;
   for (int first_key = 0; first_key < end; first_key += Tiles::inner) {
-    __syncthreads();  // all are done with the last tile of values
-    load_tile<Tiles>(p, tile, k, head.qkv_stride, first_key, Tiles::inner);
-    __syncthreads();
+    wait_for_tiles();  // for the keys; all are done with the last values
+    begin_tile<Tiles, Tiles::inner>(p, values, v, first_key);
     typename Tiles::scores scores;
-    fma_rows<Tiles>(scores, queries, tile);
+    fma_rows<Tiles>(scores, queries, keys);
     for_each_own<Tiles::own_rows, Tiles::own_columns>([&](int i, int j) {
       if (first_key + thread.column(j) > first_row + thread.row(i)) {
         scores[i][j] = device::minus_infinity();
@@ -97,10 +98,11 @@ __global__ void __launch_bounds__(Tiles::threads)
     });
     softmax.take(scores, p.scale * log2_of_e, sums);
     store_weights<Tiles>(weights, scores);
-    __syncthreads();  // all are done with the keys
-    load_tile<Tiles>(p, tile, v, head.qkv_stride, first_key, Tiles::inner);
-    __syncthreads();
-    fma_columns<Tiles>(sums, weights, tile);
+    wait_for_tiles();  // for the values; all are done with the keys
+    if (first_key + Tiles::inner < end) {
+      begin_tile<Tiles, Tiles::inner>(p, keys, k, first_key + Tiles::inner);
+    }
+    fma_columns<Tiles>(sums, weights, values, 0, seen_keys<Tiles>(first_row, first_key));
   }
 
   float factor[Tiles::own_rows];

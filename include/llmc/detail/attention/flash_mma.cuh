@@ -61,12 +61,6 @@ __device__ __forceinline__ int own_warp() {
   return __shfl_sync(0xffffffffu, static_cast<int>(threadIdx.x) / 32, 0);
 }
 
-/// A matrix of vectors: its position 0, and the floats from one position to the next.
-struct vectors {
-  const float* first;
-  int stride;
-};
-
 /// Which tile a stream takes next.
 enum class tile_order : int { forwards = 1, backwards = -1 };
 

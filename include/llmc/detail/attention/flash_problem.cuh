@@ -97,6 +97,12 @@ struct flash_head {
   }
 };
 
+/// A matrix of vectors: its position 0, and the floats from one position to the next.
+struct vectors {
+  const float* first;
+  int stride;
+};
+
 /// Features `feature`..`feature + 3` of a row; 0 past the head size, and if not `valid`.
 template <bool Wide>
 __device__ __forceinline__ float4 load_features(const flash_problem& p, const float* row,
