@@ -177,19 +177,37 @@ TEMPLATE_LIST_TEST_CASE("softmax_forward may write over its input", "[softmax]",
   check_close("out", out.values(), c.out, probability_tolerance(c.shape.channels, c.range));
 }
 
-TEMPLATE_TEST_CASE_SIG("softmax_backward agrees with the reference", "[softmax]",
-                       ((softmax_backward_variant Variant, int BlockSize), Variant, BlockSize),
-                       (softmax_backward_variant::automatic, 256),
-                       (softmax_backward_variant::thread_per_row, 32),
-                       (softmax_backward_variant::warp_per_row, 96),
-                       (softmax_backward_variant::block_per_row, 32),
-                       (softmax_backward_variant::block_per_row, 96),
-                       (softmax_backward_variant::block_per_row, 1024)) {
+TEMPLATE_TEST_CASE_SIG(
+    "softmax_backward agrees with the reference", "[softmax]",
+    ((softmax_backward_variant Variant, int BlockSize), Variant, BlockSize),
+    (softmax_backward_variant::automatic, 256), (softmax_backward_variant::thread_per_row, 32),
+    (softmax_backward_variant::warp_per_row, 96), (softmax_backward_variant::block_per_row, 32),
+    (softmax_backward_variant::block_per_row, 96), (softmax_backward_variant::block_per_row, 1024),
+    (softmax_backward_variant::row_on_chip, 32), (softmax_backward_variant::row_on_chip, 96),
+    (softmax_backward_variant::row_on_chip, 1024)) {
   LLMC_REQUIRE_GPU();
+  const bool on_chip = Variant == softmax_backward_variant::row_on_chip;
   const std::int64_t rows = GENERATE(1, 5, 33);
   for (const std::int64_t channels : awkward_sizes) {
+    if (on_chip && channels % 4 != 0) continue;
     const softmax_case c({rows, channels});
-    for (const int misalignment : {0, 1}) check_backward<Variant, BlockSize>(c, misalignment);
+    for (const int misalignment : {0, 1}) {
+      if (on_chip && misalignment != 0) continue;
+      check_backward<Variant, BlockSize>(c, misalignment);
+    }
+  }
+}
+
+TEST_CASE("softmax_backward keeps rows in registers and in shared memory", "[softmax]") {
+  LLMC_REQUIRE_GPU();
+  for (const std::int64_t channels : {2812, 2816, 2820, 2944, 2948, 9000}) {
+    check_backward<softmax_backward_variant::row_on_chip, 32>(softmax_case({5, channels}), 0);
+  }
+  for (const std::int64_t channels : {8188, 8192, 45056, 45060, 50304, 60000}) {
+    const softmax_case c({5, channels});
+    for (const int misalignment : {0, 1}) {
+      check_backward<softmax_backward_variant::automatic, 512>(c, misalignment);
+    }
   }
 }
 
@@ -203,7 +221,7 @@ TEMPLATE_LIST_TEST_CASE("softmax_backward takes long rows and many rows", "[soft
 
 TEMPLATE_LIST_TEST_CASE("softmax_backward may write dinp over dout", "[softmax]", backward_ladder) {
   LLMC_REQUIRE_GPU();
-  const softmax_case c({7, 3001});
+  const softmax_case c({7, GENERATE(3001, 30000)});
   const buffer<float> out(narrow(c.out));
   output dinp(c.dout);
   run({&dinp}, [&](cudaStream_t s) {
@@ -241,4 +259,7 @@ TEST_CASE("softmax_backward refuses what it cannot do", "[softmax]") {
   check_refused("llmc::softmax_backward: dout must not be null", backward(&x, nullptr, &x, {1, 1}));
   check_refused("llmc::softmax_backward: out must not be null", backward(&x, &x, nullptr, {1, 1}));
   backward(nullptr, nullptr, nullptr, {0, 1})();  // nothing to do
+  CHECK_THROWS_AS((llmc::softmax_backward<softmax_backward_variant::row_on_chip, 256>(
+                      &x, &x, &x, {1, 4097}, nullptr)),
+                  llmc::unsupported);
 }

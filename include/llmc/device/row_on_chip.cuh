@@ -34,6 +34,16 @@ constexpr int blocks_with_row_on_chip(int block_size) {
   return block_size <= 512 ? 512 / block_size : 1;
 }
 
+/// Begins to copy this thread's packs of a row, from column `first` on: those that row_on_chip,
+/// which waits for all copies that the thread began, shows the thread too.
+template <int BlockSize>
+__device__ __forceinline__ void begin_to_copy_row(float* shared, const float* row, int count,
+                                                  int first = 0) {
+  for (int c = first + static_cast<int>(threadIdx.x) * 4; c < count; c += BlockSize * 4) {
+    begin_copy_4(shared + (c - first), row + c);
+  }
+}
+
 template <int BlockSize>
 class row_on_chip {
  public:
@@ -41,12 +51,12 @@ class row_on_chip {
   /// boundaries and are readable up to a multiple of 4, and of that `count` scores take part.
   __device__ __forceinline__ row_on_chip(float* shared, const float* row, int count)
       : shared_(shared), count_(count) {
-    copy_rest(row);
+    begin_to_copy_row<BlockSize>(shared_, row, count, first_in_shared);
 #pragma unroll
     for (int k = 0; k < registers; ++k) {
       if (column(k) < count) kept_[k] = device::load<4>(row + column(k));
     }
-    if constexpr (has_copy_async) wait_for_copies();
+    finish_copies();
   }
 
   /// Calls `body(pack, c)` for each of this thread's packs, by reference; c is its first column. It
@@ -63,23 +73,10 @@ class row_on_chip {
 
  private:
   static constexpr int registers = packs_in_registers(BlockSize) / BlockSize;
+  static constexpr int first_in_shared = registers * BlockSize * 4;
 
   __device__ __forceinline__ static int column(int k) {
     return (static_cast<int>(threadIdx.x) + k * BlockSize) * 4;
-  }
-  __device__ __forceinline__ float* shared_at(int c) const {
-    return shared_ + (c - registers * BlockSize * 4);
-  }
-
-  __device__ __forceinline__ void copy_rest(const float* row) {
-    for (int c = column(registers); c < count_; c += BlockSize * 4) {
-      if constexpr (has_copy_async) {
-        copy_async_4(shared_at(c), row + c);
-      } else {
-        store(shared_at(c), device::load<4>(row + c));
-      }
-    }
-    if constexpr (has_copy_async) commit_copies();
   }
 
   __device__ __forceinline__ void mask(pack<4>& x, int c) const {
@@ -99,10 +96,10 @@ class row_on_chip {
       body(kept_[k], column(k));
     }
     for (int c = column(registers); c < count_; c += BlockSize * 4) {
-      auto x = device::load<4>(shared_at(c));
+      auto x = device::load<4>(shared_ + (c - first_in_shared));
       mask(x, c);
       body(x, c);
-      if constexpr (Keep) store(shared_at(c), x);
+      if constexpr (Keep) store(shared_ + (c - first_in_shared), x);
     }
   }
 
@@ -160,35 +157,38 @@ __device__ __forceinline__ void crossentropy_gradient_row(float* dlogits,
 
 namespace detail {
 
-/// The shared memory for what the registers do not take of a row.
-inline std::size_t row_on_chip_shared_bytes(std::int64_t count, int block_size) {
-  const std::int64_t rest = ceil_div(count, 4) - device::packs_in_registers(block_size);
-  return rest > 0 ? static_cast<std::size_t>(rest) * sizeof(device::pack<4>) : 0;
+/// The shared memory for what the registers do not take of a row, and for `others` whole rows.
+inline std::size_t row_on_chip_shared_bytes(std::int64_t count, int block_size, int others = 0) {
+  const std::int64_t packs = ceil_div(count, 4);
+  const std::int64_t in_registers = device::packs_in_registers(block_size);
+  const std::int64_t rest = packs > in_registers ? packs - in_registers : 0;
+  return static_cast<std::size_t>(rest + others * packs) * sizeof(device::pack<4>);
 }
 
-inline bool fits_row_on_chip(const char* function, std::int64_t count, int block_size) {
+inline bool fits_row_on_chip(const char* function, std::int64_t count, int block_size, int others) {
   constexpr std::size_t reductions = 1024;  // what the kernels have of it besides, at most
   const int limit = device_attribute(function, cudaDevAttrMaxSharedMemoryPerBlockOptin);
-  return row_on_chip_shared_bytes(count, block_size) + reductions <=
+  return row_on_chip_shared_bytes(count, block_size, others) + reductions <=
          static_cast<std::size_t>(limit);
 }
 
 /// Whether a layer's variant keeps rows of that many scores on the chip; `wide` says whether they
-/// can be read 16 bytes at a time. `automatic` does so where the rows of two blocks are enough to
-/// keep the memory busy.
+/// can be read 16 bytes at a time, and `others` how many rows lie whole in shared memory besides.
+/// `automatic` does so where the rows of two blocks are enough to keep the memory busy.
 template <auto Variant>
-bool keeps_row_on_chip(const char* function, bool wide, std::int64_t count, int block_size) {
+bool keeps_row_on_chip(const char* function, bool wide, std::int64_t count, int block_size,
+                       int others = 0) {
   using variant = decltype(Variant);
   constexpr std::int64_t fewest_scores = 8192;
   if constexpr (Variant == variant::row_on_chip) {
-    if (wide && fits_row_on_chip(function, count, block_size)) return true;
+    if (wide && fits_row_on_chip(function, count, block_size, others)) return true;
     throw unsupported(std::string(function) + ": the variant " + to_string(Variant) +
                       " takes rows that begin at 16-byte boundaries and fit the registers and the "
                       "shared memory of this device, got " +
                       std::to_string(count) + " columns");
   } else {
     return Variant == variant::automatic && wide && count >= fewest_scores &&
-           fits_row_on_chip(function, count, block_size);
+           fits_row_on_chip(function, count, block_size, others);
   }
 }
 
