@@ -86,6 +86,16 @@ struct gelu_forward_operation : elementwise_operation {
   }
 };
 
+template <gelu_forward_variant Variant = gelu_forward_variant::automatic,
+          int BlockSize = gelu_forward_block_size<Variant>>
+void launch_gelu_forward(const char* function, float* out, const float* inp, std::int64_t count,
+                         cudaStream_t stream) {
+  const bool wide =
+      Variant != gelu_forward_variant::element_per_thread && is_16_byte_aligned(out, inp);
+  launch_elementwise<BlockSize, gelu_forward_packs<Variant>>(
+      function, count, wide, gelu_forward_operation{{}, out, inp}, stream);
+}
+
 }  // namespace detail
 
 /// GELU of every element; see the top of this file for the formula. Finite inputs give finite
@@ -106,11 +116,7 @@ void gelu_forward(float* out, const float* inp, std::int64_t count, cudaStream_t
   if (count == 0) return;
   checks::require_pointer(function, "out", out);
   checks::require_pointer(function, "inp", inp);
-
-  const bool wide =
-      Variant != gelu_forward_variant::element_per_thread && detail::is_16_byte_aligned(out, inp);
-  detail::launch_elementwise<BlockSize, gelu_forward_packs<Variant>>(
-      function, count, wide, detail::gelu_forward_operation{{}, out, inp}, stream);
+  detail::launch_gelu_forward<Variant, BlockSize>(function, out, inp, count, stream);
 }
 
 LLMC_NAMESPACE_END

@@ -13,6 +13,7 @@
 #include <llmc/detail/matmul/product.hpp>
 #include <llmc/detail/matmul/wgmma_product.cuh>
 #include <llmc/detail/namespace.hpp>
+#include <llmc/gelu.cuh>
 #include <llmc/matmul_context.hpp>
 #include <llmc/types.hpp>
 
@@ -22,6 +23,12 @@ namespace detail {
 inline void multiply(const char* function, const products::product& p, products::engines engines,
                      matmul_context& context, cudaStream_t stream);
 
+/// Whether all that follows the product and its bias is a GELU, of one row after the other.
+inline bool ends_in_gelu(const products::product& p) {
+  return p.then.before_gelu != nullptr && p.then.column_sums == nullptr &&
+         p.then.residual == nullptr && p.batch == 1 && p.out.stride == p.columns;
+}
+
 /// The product with only its bias by whoever does that best, then the rest of the epilogue.
 template <products::engines Engines>
 void multiply_then_finish(const char* function, const products::product& p, matmul_context& context,
@@ -29,6 +36,12 @@ void multiply_then_finish(const char* function, const products::product& p, matm
   products::product plain = p;
   plain.then = {};
   plain.then.bias = p.then.bias;
+  if (ends_in_gelu(p)) {  // made where it is kept, it need not be copied there
+    plain.out.data = p.then.before_gelu;
+    multiply(function, plain, Engines, context, stream);
+    launch_gelu_forward(function, p.out.data, p.then.before_gelu, p.rows * p.columns, stream);
+    return;
+  }
   late_epilogue rest{output_of(p), p.out.data, p.out.stride};
   rest.to.bias = nullptr;
   multiply(function, plain, Engines, context, stream);
