@@ -1,6 +1,7 @@
 #include "stopwatch.hpp"
 
 #include <algorithm>
+#include <chrono>
 
 namespace bench_support {
 namespace {
@@ -24,6 +25,10 @@ stopwatch::stopwatch(int repeats) : flushed_(2 * l2_bytes()) {
   }
 }
 
+stopwatch::stopwatch(int repeats, cudaStream_t stream) : stopwatch(repeats) {
+  stream_ = stream;
+}
+
 stopwatch::~stopwatch() {
   for (const event_pair& e : events_) {
     cudaEventDestroy(e.begin);
@@ -44,7 +49,7 @@ timing stopwatch::time(const work& launch, const work& prepare) const {
     launch(stream_);
     check_cuda(cudaEventRecord(e.end, stream_));
   }
-  stream_.synchronize();
+  check_cuda(cudaStreamSynchronize(stream_));
 
   std::vector<double> us;
   for (const event_pair& e : events_) {
@@ -55,6 +60,18 @@ timing stopwatch::time(const work& launch, const work& prepare) const {
   std::sort(us.begin(), us.end());
   const double median = us[us.size() / 2];
   return {median, (us[us.size() * 3 / 4] - us[us.size() / 4]) / median};
+}
+
+void stopwatch::wake() const {
+  using clock = std::chrono::steady_clock;
+  constexpr int at_once = 32;
+  const auto end = clock::now() + std::chrono::milliseconds(200);
+  while (clock::now() < end) {
+    for (int i = 0; i < at_once; ++i) {
+      check_cuda(cudaMemsetAsync(flushed_, 0, flushed_.size(), stream_));
+    }
+    check_cuda(cudaStreamSynchronize(stream_));
+  }
 }
 
 }  // namespace bench_support

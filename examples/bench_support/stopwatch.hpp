@@ -19,8 +19,10 @@ struct timing {
 
 class stopwatch {
  public:
-  /// Of the current device.
+  /// Of the current device, on a stream of its own.
   explicit stopwatch(int repeats);
+  /// On that stream, which is nullptr for the default one.
+  stopwatch(int repeats, cudaStream_t stream);
   ~stopwatch();
   stopwatch(const stopwatch&) = delete;
   stopwatch& operator=(const stopwatch&) = delete;
@@ -32,6 +34,9 @@ class stopwatch {
   timing time(
       const work& launch, const work& prepare = [](cudaStream_t) {}) const;
 
+  /// Keeps the GPU at work for as long as its clock takes to rise after a pause.
+  void wake() const;
+
   cudaStream_t stream() const { return stream_; }
 
  private:
@@ -40,7 +45,8 @@ class stopwatch {
     cudaEvent_t end;
   };
 
-  llmc_test::stream stream_;
+  llmc_test::stream own_;
+  cudaStream_t stream_ = own_;
   llmc_test::buffer<unsigned char> flushed_;
   std::vector<event_pair> events_;
 };

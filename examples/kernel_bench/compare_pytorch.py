@@ -71,11 +71,6 @@ def measure(operation, stopwatch, skip_compile):
 
 # ---- what is printed ----
 
-def default_us(operation, precision):
-    entry = records.default_entry(operation, precision)
-    return entry["us"] if entry and records.is_right(entry) else None
-
-
 def way_text(operation, fastest):
     if fastest:
         return f"{fastest['way']}, {fastest['mode']}"
@@ -84,19 +79,8 @@ def way_text(operation, fastest):
 
 def rows_of(operation):
     for precision in records.precisions_of(operation):
-        ours = default_us(operation, precision)
         theirs = records.fastest(records.pytorch_of(operation, MATMUL_PRECISIONS.get(precision)))
-        yield [operation["operation"], precision or "",
-               f"{ours:.2f}" if ours else "-",
-               f"{theirs['us']:.2f}" if theirs else "-",
-               f"{ours / theirs['us']:.3f}" if ours and theirs else "-",
-               way_text(operation, theirs)]
-
-
-def print_row(row):
-    name, precision, *numbers, way = row
-    print(f"{name:28} {precision:7} " + " ".join(f"{x:>10}" for x in numbers) + f"  {way}",
-          flush=True)
+        yield records.comparison(operation, precision, theirs, way_text(operation, theirs))
 
 
 def print_errors(operation):
@@ -107,12 +91,6 @@ def print_errors(operation):
 
 
 # ---- the program ----
-
-def require_same_card(record):
-    here = torch.cuda.get_device_name()
-    if record["device"] != here:
-        raise SystemExit(f"the record must be of this card, {here}, got one of {record['device']}")
-
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__,
@@ -125,7 +103,7 @@ def main():
     options = parser.parse_args()
 
     record = records.read(options.record)
-    require_same_card(record)
+    records.require_same_card(record, torch.cuda.get_device_name())
     chosen = [one for one in record["operations"]
               if not options.only or one["operation"] in options.only]
     if not chosen:
@@ -135,14 +113,14 @@ def main():
     stopwatch = Stopwatch(record["repeats"], 2 * record["l2_bytes"], OVERWRITES)
     print(f"{record['device']}, PyTorch {torch.__version__}, median of {record['repeats']} runs "
           "with a cold L2 cache")
-    print_row(["operation", "", "llmc us", "PyTorch us", "ratio", "PyTorch's fastest way"])
+    records.print_row(["operation", "", "llmc us", "PyTorch us", "ratio", "PyTorch's fastest way"])
     with torch.no_grad():
         for operation in chosen:
             operation["pytorch"] = measure(operation, stopwatch, options.skip_compile)
             gc.collect()
             torch.cuda.empty_cache()
             for row in rows_of(operation):
-                print_row(row)
+                records.print_row(row)
             print_errors(operation)
             if options.out:
                 records.write(options.out, record)

@@ -46,3 +46,38 @@ def pytorch_of(operation, matmul_precision=None):
     """PyTorch's measurements of the whole operation that compare_pytorch.py added."""
     return [one for one in operation.get("pytorch", [])
             if one.get("matmul_precision") == matmul_precision and not one.get("part")]
+
+
+def llm_c_of(operation, precision=None):
+    """llm.c's measurements of the whole operation that compare_llm_c.py added."""
+    return [one for one in operation.get("llm_c", [])
+            if one.get("precision") == precision and not one.get("part")]
+
+
+# ---- beside another library's times ----
+
+def require_same_card(record, device):
+    if record["device"] != device:
+        raise SystemExit(f"the record must be of the same card, {device}, "
+                         f"got one of {record['device']}")
+
+
+def default_us(operation, precision=None):
+    entry = default_entry(operation, precision)
+    return entry["us"] if entry and is_right(entry) else None
+
+
+def comparison(operation, precision, theirs, way):
+    """A row: llmc's default beside the other's measurement, or None, and what that one is."""
+    ours = default_us(operation, precision)
+    return [operation["operation"], precision or "",
+            f"{ours:.2f}" if ours else "-",
+            f"{theirs['us']:.2f}" if theirs else "-",
+            f"{ours / theirs['us']:.3f}" if ours and theirs else "-",
+            way]
+
+
+def print_row(row):
+    name, precision, *numbers, way = row
+    print(f"{name:28} {precision:7} " + " ".join(f"{x:>10}" for x in numbers) + f"  {way}",
+          flush=True)

@@ -1,13 +1,12 @@
 #include <llmc/encoder.cuh>
 #include <llmc/reference/encoder.hpp>
 
-#include <cmath>
-#include <random>
 #include <set>
 
 #include "ladder.hpp"
 #include "layers.hpp"
 #include "rows.hpp"
+#include "tokens.hpp"
 
 namespace llmc_registry {
 namespace {
@@ -41,17 +40,6 @@ std::vector<extents> awkward_sequences() {
 
 encoder_shape encoder_shape_of(const extents& e) {
   return {e.at("batch"), e.at("sequence"), e.at("channels"), e.at("vocabulary")};
-}
-
-/// Tokens as frequent as words are: the k-th about 1 / k as often as the first (Zipf's law).
-std::vector<std::int32_t> random_tokens(encoder_shape s) {
-  std::mt19937 engine(1);
-  std::vector<std::int32_t> tokens(static_cast<std::size_t>(s.batch * s.sequence));
-  for (std::int32_t& token : tokens) {
-    const double uniform = static_cast<double>(engine()) / 4294967296.0;
-    token = static_cast<std::int32_t>(std::pow(static_cast<double>(s.vocabulary), uniform)) - 1;
-  }
-  return tokens;
 }
 
 std::int64_t count_of(encoder_shape s) {
