@@ -124,7 +124,7 @@ void attention_forward(float* out, float* lse, void* workspace, const float* qkv
   }
   if constexpr (Variant == variant::automatic || Variant == variant::flash) {
     if (detail::flash_takes(shape)) {
-      detail::flash_attention{function, shape, arithmetic, stream}.forward({out, lse, qkv});
+      detail::flash_attention<>{function, shape, arithmetic, stream}.forward({out, lse, qkv});
       return;
     }
   }
@@ -245,7 +245,7 @@ void attention_backward(float* dqkv, void* workspace, const float* dout, const f
   }
   if constexpr (Variant == variant::automatic || Variant == variant::flash) {
     if (detail::flash_takes(shape)) {
-      detail::flash_attention{function, shape, arithmetic, stream}.backward(
+      detail::flash_attention<>{function, shape, arithmetic, stream}.backward(
           {dqkv, static_cast<float*>(workspace), dout, qkv, out, lse});
       return;
     }

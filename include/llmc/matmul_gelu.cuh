@@ -55,7 +55,7 @@ void matmul_gelu_forward(float* out, float* before_gelu, const float* inp, const
   checks::require_pointer(function, "before_gelu", before_gelu);
   checks::require_pointer(function, "inp", inp);
   checks::require_pointer(function, "weight", weight);
-  constexpr products::engines engines = detail::matmul_engines(Variant);
+  constexpr auto engines = detail::matmul_engines<Variant>();
   checks::require_engines(function, engines, arithmetic);
 
   products::epilogue then;
@@ -139,7 +139,7 @@ void gelu_matmul_backward(float* dgelu_inp, float* dgelu_bias, float* dweight, f
   constexpr const char* function = "llmc::gelu_matmul_backward";
   checks::require_shape(function, shape);
   checks::require_at_least(function, "channels", shape.channels, 1);
-  constexpr products::engines engines = detail::matmul_engines(Variant);
+  constexpr auto engines = detail::matmul_engines<Variant>();
   checks::require_engines(function, engines, arithmetic);
   if (dgelu_inp != nullptr && dgelu_bias != nullptr) {
     detail::require_whole_column_sums(function, shape);

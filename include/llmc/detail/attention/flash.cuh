@@ -112,6 +112,8 @@ void with_features(std::int64_t head_size, Body body) {
   (attempt(features_constant<Sizes>{}), ...);
 }
 
+/// A template, so that a program which does not call it compiles none of its many kernels.
+template <class = void>
 class flash_attention {
  public:
   flash_attention(const char* function, attention_shape shape, precision arithmetic,

@@ -8,6 +8,7 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <type_traits>
 
 #include <llmc/detail/matmul/product.hpp>
 #include <llmc/detail/namespace.hpp>
@@ -24,6 +25,10 @@ enum class engines {
   library,  ///< cuBLASLt
   own       ///< llmc's kernels, and cuBLASLt only where there are none
 };
+
+/// The same as a type: a program compiles what it asks for, and not all kernels there are.
+template <engines Allowed>
+using engines_constant = std::integral_constant<engines, Allowed>;
 
 /// A kernel of llmc's own that can do a product.
 struct kernel_candidate {

@@ -67,9 +67,9 @@ __global__ void __launch_bounds__(BlockSize)
   }
 }
 
-inline void launch_late_epilogue(const char* function, const late_epilogue& epilogue,
-                                 std::int64_t rows, std::int64_t columns, cudaStream_t stream) {
-  constexpr int block_size = 256;
+template <int BlockSize = 256>
+void launch_late_epilogue(const char* function, const late_epilogue& epilogue, std::int64_t rows,
+                          std::int64_t columns, cudaStream_t stream) {
   const product_output& to = epilogue.to;
   const bool wide =
       columns % 4 == 0 && is_16_byte_accessible(to.stride, to.out, to.bias, to.before_gelu,
@@ -77,7 +77,7 @@ inline void launch_late_epilogue(const char* function, const late_epilogue& epil
   with_access_width(wide, [&](auto width) {
     const std::int64_t blocks =
         ceil_div(columns, device::warp_size * width()) * ceil_div(rows, products::column_sum_rows);
-    launch({function, blocks, block_size, 0, stream}, late_epilogue_kernel<width(), block_size>,
+    launch({function, blocks, BlockSize, 0, stream}, late_epilogue_kernel<width(), BlockSize>,
            epilogue, rows, columns);
   });
 }

@@ -47,22 +47,28 @@ namespace detail {
 
 /// The engines of a variant that is no kernel of its own. A layer that has only such variants does
 /// not compile with another.
-template <class Variant>
-constexpr products::engines matmul_engines(Variant variant) {
-  return variant == Variant::cublaslt      ? products::engines::library
-         : variant == Variant::tensor_core ? products::engines::own
-         : variant == Variant::automatic
-             ? products::engines::any
-             : throw unsupported("the variants are automatic, cublaslt and tensor_core here");
+template <auto Variant>
+constexpr auto matmul_engines() {
+  using variant = decltype(Variant);
+  using products::engines;
+  if constexpr (Variant == variant::cublaslt) {
+    return products::engines_constant<engines::library>{};
+  } else if constexpr (Variant == variant::tensor_core) {
+    return products::engines_constant<engines::own>{};
+  } else {
+    static_assert(Variant == variant::automatic,
+                  "the variants are automatic, cublaslt and tensor_core here");
+    return products::engines_constant<engines::any>{};
+  }
 }
 
-/// Who computes the products of any variant: a products::engines or a products::rung.
+/// Who computes the products of any variant: a products::engines_constant or a products::rung.
 template <auto Variant, int BlockSize, bool OfGradients>
 constexpr auto engines_or_rung() {
   if constexpr (products::is_rung<Variant>) {
     return products::rung<Variant, BlockSize, OfGradients>{};
   } else {
-    return matmul_engines(Variant);
+    return matmul_engines<Variant>();
   }
 }
 
@@ -183,12 +189,13 @@ void matmul_bias_gradient(const char* function, float* dbias, void* workspace, c
 }
 
 /// Who computes a product, and why.
-inline matmul_path path_of(const products::product& p, products::engines engines,
-                           matmul_context& context) {
-  if (const char* planned = context.planned_kernel(p, engines)) {
+template <products::engines Allowed>
+matmul_path path_of(const products::product& p, products::engines_constant<Allowed>,
+                    matmul_context& context) {
+  if (const char* planned = context.planned_kernel(p, Allowed)) {
     return {planned, "the context's plan, which was tuned or loaded"};
   }
-  const candidate_list candidates = list_candidates(p, engines, context);
+  const candidate_list candidates = list_candidates<Allowed>(p, context);
   const products::candidates& list = candidates.list();
   if (list.preferred >= 0) {
     return {list.kernels[static_cast<std::size_t>(list.preferred)].name, candidates.reason()};

@@ -20,8 +20,9 @@
 LLMC_NAMESPACE_BEGIN
 namespace detail {
 
-inline void multiply(const char* function, const products::product& p, products::engines engines,
-                     matmul_context& context, cudaStream_t stream);
+template <products::engines Allowed>
+void multiply(const char* function, const products::product& p, products::engines_constant<Allowed>,
+              matmul_context& context, cudaStream_t stream);
 
 /// Whether all that follows the product and its bias is a GELU, of one row after the other.
 inline bool ends_in_gelu(const products::product& p) {
@@ -30,7 +31,7 @@ inline bool ends_in_gelu(const products::product& p) {
 }
 
 /// The product with only its bias by whoever does that best, then the rest of the epilogue.
-template <products::engines Engines>
+template <products::engines Allowed>
 void multiply_then_finish(const char* function, const products::product& p, matmul_context& context,
                           cudaStream_t stream) {
   products::product plain = p;
@@ -38,13 +39,13 @@ void multiply_then_finish(const char* function, const products::product& p, matm
   plain.then.bias = p.then.bias;
   if (ends_in_gelu(p)) {  // made where it is kept, it need not be copied there
     plain.out.data = p.then.before_gelu;
-    multiply(function, plain, Engines, context, stream);
+    multiply(function, plain, products::engines_constant<Allowed>{}, context, stream);
     launch_gelu_forward(function, p.out.data, p.then.before_gelu, p.rows * p.columns, stream);
     return;
   }
   late_epilogue rest{output_of(p), p.out.data, p.out.stride};
   rest.to.bias = nullptr;
-  multiply(function, plain, Engines, context, stream);
+  multiply(function, plain, products::engines_constant<Allowed>{}, context, stream);
   launch_late_epilogue(function, rest, p.rows, p.columns, stream);
 }
 
@@ -150,8 +151,8 @@ void add_tf32_wgmma(candidate_list& to, const products::product& p, bool prefer_
   }
 }
 
-inline void add_wgmma(candidate_list& to, const products::product& p, bool prefer_forward,
-                      matmul_context& context) {
+template <products::engines Allowed>
+void add_wgmma(candidate_list& to, const products::product& p, matmul_context& context) {
   if (const char* reason = why_not_wgmma(p)) {
     to.explain(reason);
     return;
@@ -162,6 +163,7 @@ inline void add_wgmma(candidate_list& to, const products::product& p, bool prefe
     if (p.arithmetic == precision::tf32x3) {
       add_exact_wgmma<first, second>(to, p, context);
     } else {
+      const bool prefer_forward = Allowed == products::engines::own || !library_does(p.then);
       add_tf32_wgmma<first, second>(to, p, prefer_forward, context);
     }
   });
@@ -169,43 +171,51 @@ inline void add_wgmma(candidate_list& to, const products::product& p, bool prefe
 
 // ---- all of them ----
 
+/// Adds llmc's own kernels. False if none can do this product.
+template <products::engines Allowed>
+bool add_own(candidate_list& to, const products::product& p, matmul_context& context) {
+  if constexpr (Allowed == products::engines::library) {
+    return false;
+  } else {
+    if (p.arithmetic == precision::ieee || p.batch != 1 || p.factor != 1.0f ||
+        (p.inp1.transposed && p.inp2.transposed) ||
+        !mma_product_is_there<precision::tf32>(p, context)) {
+      return false;
+    }
+    add_wgmma<Allowed>(to, p, context);
+    const bool exact = p.arithmetic == precision::tf32x3;
+    const bool prefer = exact || Allowed == products::engines::own;
+    if (exact) {
+      to.add<multiply_by_mma<precision::tf32x3>>("mma", prefer);
+    } else {
+      to.add<multiply_by_mma<precision::tf32>>("mma", prefer);
+    }
+    return true;
+  }
+}
+
 /// Every kernel that can do this product on this device. What is preferred is a fixed rule of
 /// shape, layout and card, so that every process gets the same bits:
 ///
 ///  - tf32x3: our own kernels;
 ///  - tf32: our own for gradients on Hopper, cuBLASLt otherwise, whose forward product is fastest;
 ///  - ieee, and where there are no TF32 tensor cores: cuBLASLt.
-inline candidate_list list_candidates(const products::product& p, products::engines allowed,
-                                      matmul_context& context) {
+template <products::engines Allowed>
+candidate_list list_candidates(const products::product& p, matmul_context& context) {
   using products::engines;
   candidate_list result;
   products::candidates& list = result.list();
-  const bool own = p.arithmetic != precision::ieee && allowed != engines::library && p.batch == 1 &&
-                   p.factor == 1.0f && !(p.inp1.transposed && p.inp2.transposed) &&
-                   mma_product_is_there<precision::tf32>(p, context);
-  if (own) {
-    add_wgmma(result, p, allowed == engines::own || !library_does(p.then), context);
-    const bool exact = p.arithmetic == precision::tf32x3;
-    const bool prefer = exact || allowed == engines::own;
-    if (exact) {
-      result.add<multiply_by_mma<precision::tf32x3>>("mma", prefer);
-    } else {
-      result.add<multiply_by_mma<precision::tf32>>("mma", prefer);
-    }
-  }
+  const bool own = add_own<Allowed>(result, p, context);
   const bool exact_own = own && p.arithmetic == precision::tf32x3;
-  const bool may_use_library = !own || (allowed != engines::own && !exact_own);
+  const bool may_use_library = !own || (Allowed != engines::own && !exact_own);
   list.library = may_use_library && library_does(p.then);
   if (!library_does(p.then)) {
-    if (allowed == engines::library) {
-      result.add<multiply_then_finish<engines::library>>("product, then epilogue");
-    } else {
-      result.add<multiply_then_finish<engines::any>>("product, then epilogue");
-    }
+    constexpr engines rest = Allowed == engines::library ? engines::library : engines::any;
+    result.add<multiply_then_finish<rest>>("product, then epilogue");
   }
   if (p.arithmetic == precision::ieee) {
     result.explain("only cuBLASLt has ieee arithmetic");
-  } else if (allowed == engines::library) {
+  } else if (Allowed == engines::library) {
     result.explain("it was asked for");
   } else if (!own) {
     result.explain("this build or card has no TF32 tensor cores, or the product is one of a batch");
@@ -218,10 +228,11 @@ inline candidate_list list_candidates(const products::product& p, products::engi
 }
 
 /// A product and its epilogue, by whom the context's plan says.
-inline void multiply(const char* function, const products::product& p, products::engines allowed,
-                     matmul_context& context, cudaStream_t stream) {
+template <products::engines Allowed>
+void multiply(const char* function, const products::product& p, products::engines_constant<Allowed>,
+              matmul_context& context, cudaStream_t stream) {
   context.run(
-      function, p, allowed, [&] { return list_candidates(p, allowed, context).list(); }, stream);
+      function, p, Allowed, [&] { return list_candidates<Allowed>(p, context).list(); }, stream);
 }
 
 }  // namespace detail

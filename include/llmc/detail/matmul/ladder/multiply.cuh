@@ -58,26 +58,28 @@ void launch_common_rung(const char* function, const products::product& p, cudaSt
   }
 }
 
-inline void launch_wmma(const char* function, const products::product& p, matmul_context& context,
-                        cudaStream_t stream) {
-  const auto kernel = wmma_product_kernel<wmma_tile>;
-  if (!context.has_kernel(reinterpret_cast<const void*>(kernel), wmma_tile::threads)) {
+template <class Tile>
+void launch_wmma(const char* function, const products::product& p, matmul_context& context,
+                 cudaStream_t stream) {
+  const auto kernel = wmma_product_kernel<Tile>;
+  if (!context.has_kernel(reinterpret_cast<const void*>(kernel), Tile::threads)) {
     throw unsupported(std::string(function) +
                       ": the variant wmma needs TF32 tensor cores, which this build or card lacks");
   }
-  start_rung<wmma_tile::threads>(function, tiles_of(p, wmma_tile::side), kernel, p, stream);
+  start_rung<Tile::threads>(function, tiles_of(p, Tile::side), kernel, p, stream);
 }
 
 /// cuBLASLt, and then a pass that only adds the bias.
-inline void multiply_then_add_bias(const char* function, const products::product& p,
-                                   matmul_context& context, cudaStream_t stream) {
+template <int BlockSize>
+void multiply_then_add_bias(const char* function, const products::product& p,
+                            matmul_context& context, cudaStream_t stream) {
   products::product plain = p;
   plain.then.bias = nullptr;
   context.multiply(function, plain, stream);
   if (p.then.bias == nullptr) return;
   late_epilogue rest{output_of(p), p.out.data, p.out.stride};
   rest.to.other = nullptr;  // is in the product already
-  launch_late_epilogue(function, rest, p.rows, p.columns, stream);
+  launch_late_epilogue<BlockSize>(function, rest, p.rows, p.columns, stream);
 }
 
 /// A product with a bias and a residual at most.
@@ -104,9 +106,9 @@ void launch_rung(const char* function, const products::product& p, matmul_contex
       start_rung<BlockSize>(function, tiles_of(p, device::register_product_tile::side),
                             register_product_kernel<layout, false>, p, stream);
     } else if constexpr (Variant == variant::wmma) {
-      launch_wmma(function, p, context, stream);
+      launch_wmma<wmma_tile>(function, p, context, stream);
     } else if constexpr (Variant == variant::cublaslt_separate_bias) {
-      multiply_then_add_bias(function, p, context, stream);
+      multiply_then_add_bias<BlockSize>(function, p, context, stream);
     } else {
       launch_common_rung<Variant, BlockSize, layout>(function, p, stream);
     }
