@@ -182,6 +182,34 @@ TEST_CASE("every kernel of flash attention takes a few tiles", "[attention]") {
   }
 }
 
+// A GPU with more shared memory never chooses these tiles by itself.
+TEST_CASE("the FP32 kernels for 64 KiB of shared memory agree with the reference", "[attention]") {
+  LLMC_REQUIRE_GPU();
+  const auto check = [](auto tiles, std::int64_t head_size, int misalignment) {
+    using Tiles = decltype(tiles);
+    static_assert(Tiles::shared_bytes(2) <= 64 * 1024);
+    const attention_case c({2, 130, 3, head_size});
+    const buffer<float> qkv(c.qkv, misalignment), dout(c.dout, misalignment);
+    const auto rows = static_cast<std::int64_t>(c.lse.size());
+    const std::int64_t count = rows * head_size;
+    output out(count, misalignment), lse(rows), dqkv(3 * count, misalignment), delta(rows);
+    run({&out, &lse, &dqkv, &delta}, [&](cudaStream_t s) {
+      const llmc::detail::flash_attention<> flash("test", c.shape, precision::ieee, s);
+      flash.forward_fma<Tiles>({out, lse, qkv});
+      flash.backward_fma<Tiles>({dqkv, delta, dout, qkv, out, lse});
+    });
+    INFO(describe(c, precision::ieee, misalignment));
+    check_result(c, {out.values(), lse.values(), dqkv.values()},
+                 (few_numbers(c.shape) ? 20 : 1.5) * allowed_error(precision::ieee));
+  };
+  for (const int misalignment : {0, 1}) {
+    check(llmc::detail::flash_fma_tiles<32>::of_64_kib{}, 17, misalignment);
+    check(llmc::detail::flash_fma_tiles<64>::of_64_kib{}, 64, misalignment);
+    check(llmc::detail::flash_fma_tiles<96>::of_64_kib{}, 96, misalignment);
+    check(llmc::detail::flash_fma_tiles<128>::of_64_kib{}, 128, misalignment);
+  }
+}
+
 TEST_CASE("flash attention is exact enough at GPT-2's length", "[attention]") {
   LLMC_REQUIRE_GPU();
   matmul_context context;

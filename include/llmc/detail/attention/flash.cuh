@@ -124,30 +124,34 @@ class flash_attention {
     const bool done =
         with_tensor_cores([&](auto tiles) { return forward_mma<decltype(tiles)>(arrays); });
     if (done) return;
-    with_fma_tiles<1>([&](auto tiles) {
-      using Tiles = decltype(tiles);
-      launch_heads<Tiles>(flash_forward_fma_kernel<Tiles>, Tiles::shared_bytes(1), arrays,
-                          is_16_byte_accessible(shape_.head_size, arrays.out, arrays.qkv));
-    });
+    with_fma_tiles<1>([&](auto tiles) { forward_fma<decltype(tiles)>(arrays); });
   }
 
   void backward(const flash_backward_arrays& arrays) const {
     const bool done =
         with_tensor_cores([&](auto tiles) { return backward_mma<decltype(tiles)>(arrays); });
     if (done) return;
-    with_fma_tiles<2>([&](auto tiles) {
-      using Tiles = decltype(tiles);
-      const bool wide = is_wide(arrays);
-      launch_heads<Tiles>(flash_backward_queries_fma_kernel<Tiles>, Tiles::shared_bytes(2), arrays,
-                          wide);
-      launch_heads<Tiles>(flash_backward_keys_fma_kernel<Tiles>, Tiles::shared_bytes(2), arrays,
-                          wide, early);
-    });
+    with_fma_tiles<2>([&](auto tiles) { backward_fma<decltype(tiles)>(arrays); });
+  }
+
+  /// In FP32 multiply-adds, with tiles that hold a head.
+  template <class Tiles>
+  void forward_fma(const flash_forward_arrays& arrays) const {
+    launch_heads<Tiles>(flash_forward_fma_kernel<Tiles>, Tiles::shared_bytes(1), arrays,
+                        is_16_byte_accessible(shape_.head_size, arrays.out, arrays.qkv));
+  }
+  template <class Tiles>
+  void backward_fma(const flash_backward_arrays& arrays) const {
+    const bool wide = is_wide(arrays);
+    launch_heads<Tiles>(flash_backward_queries_fma_kernel<Tiles>, Tiles::shared_bytes(2), arrays,
+                        wide);
+    launch_heads<Tiles>(flash_backward_keys_fma_kernel<Tiles>, Tiles::shared_bytes(2), arrays, wide,
+                        keys_early);
   }
 
  private:
   /// The kernel of dk and dv may come before that of dq, whose delta it waits for, has ended.
-  static constexpr bool early = true;
+  static constexpr bool keys_early = true;
 
   /// Whether `body(flash_mma_tiles)` did it: not in ieee, and not without code for tensor cores.
   template <class Body>
@@ -199,7 +203,7 @@ class flash_attention {
     launch_heads<tiles>(flash_backward_queries_mma_kernel<tiles>, tiles::shared_bytes, arrays,
                         wide);
     launch_heads<tiles>(flash_backward_keys_mma_kernel<tiles>,
-                        flash_backward_keys_shared_bytes<tiles>, arrays, wide, early);
+                        flash_backward_keys_shared_bytes<tiles>, arrays, wide, keys_early);
     return true;
   }
 
