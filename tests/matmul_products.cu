@@ -16,6 +16,7 @@ using namespace llmc_test;
 using llmc::matmul_context;
 using llmc::precision;
 using llmc::products::engines;
+using llmc::products::engines_constant;
 using llmc::products::product;
 
 namespace {
@@ -43,7 +44,7 @@ const std::vector<product_parts>& all_parts() {
 /// Calls `body(name, multiply)` for every kernel of llmc's own that can do a product like `p`.
 template <class Body>
 void for_each_kernel(const product& p, matmul_context& context, Body body) {
-  const auto list = llmc::detail::list_candidates(p, engines::own, context).list();
+  const auto list = llmc::detail::list_candidates<engines::own>(p, context).list();
   for (int i = 0; i < list.count; ++i) {
     const auto kernel = list.kernels[static_cast<std::size_t>(i)];
     body(std::string(kernel.name), [&context, kernel](const product& q, cudaStream_t s) {
@@ -63,7 +64,7 @@ std::vector<std::string> check_all_kernels(product_layout layout, product_size s
     if (names.empty()) {
       for_each_kernel(p, context, [&](const std::string& name, auto) { names.push_back(name); });
     }
-    llmc::detail::multiply("test", p, engines::own, context, s);
+    llmc::detail::multiply("test", p, engines_constant<engines::own>{}, context, s);
   });
   for (const std::string& wanted : names) {
     INFO("kernel " << wanted);
@@ -221,7 +222,7 @@ TEST_CASE("tf32x3 gives what IEEE gives where operands are not finite", "[produc
   run({&out}, [&](cudaStream_t s) {
     product p = c.product_of(out, inp1, inp2);
     p.arithmetic = precision::tf32x3;
-    llmc::detail::multiply("test", p, engines::own, context, s);
+    llmc::detail::multiply("test", p, engines_constant<engines::own>{}, context, s);
   });
   const std::vector<float> got = out.values();
   int wrong = 0;
@@ -280,15 +281,15 @@ std::vector<data_set> data_sets(product_size size) {
   return sets;
 }
 
+template <engines Who>
 std::vector<float> result_of(const product_case& c, const data_set& data, product_size size,
-                             precision arithmetic, engines who, matmul_context& context,
-                             int misalignment) {
+                             precision arithmetic, matmul_context& context, int misalignment) {
   const buffer<float> inp1(data.inp1, misalignment), inp2(data.inp2, misalignment);
   output out(size.rows * size.columns, misalignment);
   const stream s;
   product p = c.product_of(out, inp1, inp2);
   p.arithmetic = arithmetic;
-  llmc::detail::multiply("test", p, who, context, s);
+  llmc::detail::multiply("test", p, engines_constant<Who>{}, context, s);
   s.synchronize();
   return out.values();
 }
@@ -303,10 +304,10 @@ TEST_CASE("tf32x3 is at least as exact as FP32 multiply-adds", "[products]") {
     for (const data_set& data : data_sets(size)) {
       const product_case c(product_layout::forward, size, data.inp1, data.inp2);
       const double sgemm = relative_error(
-          result_of(c, data, size, precision::ieee, engines::library, context, 0), c.sums(), size);
+          result_of<engines::library>(c, data, size, precision::ieee, context, 0), c.sums(), size);
       for (const int misalignment : {0, 1}) {  // wgmma and mma
         const double own = relative_error(
-            result_of(c, data, size, precision::tf32x3, engines::own, context, misalignment),
+            result_of<engines::own>(c, data, size, precision::tf32x3, context, misalignment),
             c.sums(), size);
         INFO(data.name << ", inner " << inner << ", misalignment " << misalignment << ": " << own
                        << ", SGEMM " << sgemm);
@@ -337,7 +338,7 @@ TEST_CASE("tf32x3 loses digits of operands below 2^-100 only", "[products]") {
     for (float& x : data.inp2) x = std::ldexp(x, 100);
     const product_case c(product_layout::forward, size, data.inp1, data.inp2);
     const double error = relative_error(
-        result_of(c, data, size, precision::tf32x3, engines::own, context, 0), c.sums(), size);
+        result_of<engines::own>(c, data, size, precision::tf32x3, context, 0), c.sums(), size);
     INFO("2^" << e.exponent << ": " << error);
     CHECK(error <= e.error);
   }
@@ -358,7 +359,7 @@ TEST_CASE("two contexts run exact products on two streams at once", "[products]"
     for (int i = 0; i < 2; ++i) {
       product p = c.product_of(outs[i], inp1, inp2);
       p.arithmetic = precision::tf32x3;
-      llmc::detail::multiply("test", p, engines::own, contexts[i], streams[i]);
+      llmc::detail::multiply("test", p, engines_constant<engines::own>{}, contexts[i], streams[i]);
     }
   }
   for (int i = 0; i < 2; ++i) {
