@@ -12,6 +12,7 @@
 
 #include <llmc/detail/checks.hpp>
 #include <llmc/detail/elementwise.cuh>
+#include <llmc/detail/gelu_forward.cuh>
 #include <llmc/detail/launch.cuh>
 #include <llmc/detail/namespace.hpp>
 #include <llmc/device/gelu.cuh>
@@ -67,37 +68,6 @@ inline constexpr int gelu_forward_packs<gelu_forward_variant::pack_per_thread> =
 LLMC_TYPES_END
 
 LLMC_NAMESPACE_BEGIN
-namespace detail {
-
-struct gelu_forward_operation : elementwise_operation {
-  static constexpr int inputs = 1;
-  float* out;
-  const float* inp;
-
-  template <int Width>
-  __device__ void load(device::pack<Width> (&x)[inputs], std::int64_t first) const {
-    x[0] = device::load<Width>(inp + first);
-  }
-  template <int Width>
-  __device__ void store(device::pack<Width> (&x)[inputs], std::int64_t first, state) const {
-#pragma unroll
-    for (int i = 0; i < Width; ++i) x[0][i] = device::gelu(x[0][i]);
-    device::store(out + first, x[0]);
-  }
-};
-
-template <gelu_forward_variant Variant = gelu_forward_variant::automatic,
-          int BlockSize = gelu_forward_block_size<Variant>>
-void launch_gelu_forward(const char* function, float* out, const float* inp, std::int64_t count,
-                         cudaStream_t stream) {
-  const bool wide =
-      Variant != gelu_forward_variant::element_per_thread && is_16_byte_aligned(out, inp);
-  launch_elementwise<BlockSize, gelu_forward_packs<Variant>>(
-      function, count, wide, gelu_forward_operation{{}, out, inp}, stream);
-}
-
-}  // namespace detail
-
 /// GELU of every element; see the top of this file for the formula. Finite inputs give finite
 /// outputs, however large; NaN and -infinity give NaN, as by the formula.
 ///
@@ -116,7 +86,10 @@ void gelu_forward(float* out, const float* inp, std::int64_t count, cudaStream_t
   if (count == 0) return;
   checks::require_pointer(function, "out", out);
   checks::require_pointer(function, "inp", inp);
-  detail::launch_gelu_forward<Variant, BlockSize>(function, out, inp, count, stream);
+  const bool wide =
+      Variant != gelu_forward_variant::element_per_thread && detail::is_16_byte_aligned(out, inp);
+  detail::launch_gelu_forward<BlockSize, gelu_forward_packs<Variant>>(function, out, inp, count,
+                                                                      wide, stream);
 }
 
 LLMC_NAMESPACE_END

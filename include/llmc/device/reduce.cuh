@@ -1,14 +1,11 @@
 /// @file
-/// Sums and maxima over a warp or a block, whose result every thread of the group gets. Thin
-/// wrappers over cooperative groups and CUB: the order of the additions is fixed by the group's
-/// size, so the bits repeat.
+/// Sums and maxima over a warp or a block, whose result every thread of the group gets, all the
+/// same bits. The order of the additions is fixed by the group's size, so the bits repeat.
+///
+/// Cooperative groups and CUB have the same, but would add 5 s to the compilation of every file.
 #pragma once
 
 #include <llmc/detail/cuda_only.hpp>
-
-#include <cooperative_groups.h>
-#include <cooperative_groups/reduce.h>
-#include <cub/block/block_reduce.cuh>
 
 #include <llmc/detail/namespace.hpp>
 
@@ -29,18 +26,23 @@ struct plus_operator {
     return a + b;
   }
 };
+/// Of a number and a NaN it is the number, whichever comes first.
 struct maximum_operator {
   template <class T>
   __device__ T operator()(T a, T b) const {
-    return a < b ? b : a;
+    return max(a, b);
   }
 };
 
-/// Reduces over the 32 threads of a full warp; all of them must call it.
-template <class T, class Operator>
+/// Reduces over each `Lanes` neighbours, a power of two, of a full warp; all 32 threads must call
+/// it. In each step two lanes exchange what they have, so the operator must be commutative.
+template <int Lanes = warp_size, class T, class Operator>
 __device__ __forceinline__ T warp_reduce(T value, Operator op) {
-  namespace cg = cooperative_groups;
-  return cg::reduce(cg::tiled_partition<warp_size>(cg::this_thread_block()), value, op);
+#pragma unroll
+  for (int distance = Lanes / 2; distance > 0; distance /= 2) {
+    value = op(value, __shfl_xor_sync(0xffffffffu, value, distance));
+  }
+  return value;
 }
 template <class T>
 __device__ __forceinline__ T warp_sum(T value) {
@@ -58,29 +60,42 @@ __device__ __forceinline__ T warp_max(T value) {
 ///     const float total = block_reducer<float, 256>(storage).sum(value);
 template <class T, int BlockSize>
 class block_reducer {
-  using implementation = cub::BlockReduce<T, BlockSize, cub::BLOCK_REDUCE_WARP_REDUCTIONS>;
+  static constexpr int warps = BlockSize / warp_size;
 
  public:
   struct storage {
-    typename implementation::TempStorage temporary;
-    T result;
+    T of_warp[warps];
   };
 
   __device__ explicit block_reducer(storage& memory) : memory_(memory) {}
 
   template <class Operator>
   __device__ T reduce(T value, Operator op) {
-    const T reduced = implementation(memory_.temporary).Reduce(value, op);
-    if (threadIdx.x == 0) memory_.result = reduced;
+    const T own = warp_reduce(value, op);
+    if constexpr (warps == 1) return own;
+    const int thread = static_cast<int>(threadIdx.x);
+    if (thread % warp_size == 0) memory_.of_warp[thread / warp_size] = own;
     __syncthreads();
-    const T result = memory_.result;
-    __syncthreads();  // before the next use overwrites `result`
+    const T result = reduce_warps(op);
+    __syncthreads();  // before the next use overwrites them
     return result;
   }
   __device__ T sum(T value) { return reduce(value, plus_operator{}); }
   __device__ T max(T value) { return reduce(value, maximum_operator{}); }
 
  private:
+  template <class Operator>
+  __device__ T reduce_warps(Operator op) const {
+    if constexpr ((warps & (warps - 1)) == 0) {
+      return warp_reduce<warps>(memory_.of_warp[threadIdx.x % warps], op);
+    } else {
+      T result = memory_.of_warp[0];
+#pragma unroll
+      for (int w = 1; w < warps; ++w) result = op(result, memory_.of_warp[w]);
+      return result;
+    }
+  }
+
   storage& memory_;
 };
 

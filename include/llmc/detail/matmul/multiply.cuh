@@ -8,12 +8,12 @@
 
 #include <cstdint>
 
+#include <llmc/detail/gelu_forward.cuh>
 #include <llmc/detail/matmul/late_epilogue.cuh>
 #include <llmc/detail/matmul/mma_product.cuh>
 #include <llmc/detail/matmul/product.hpp>
 #include <llmc/detail/matmul/wgmma_product.cuh>
 #include <llmc/detail/namespace.hpp>
-#include <llmc/gelu.cuh>
 #include <llmc/matmul_context.hpp>
 #include <llmc/types.hpp>
 
@@ -40,7 +40,11 @@ void multiply_then_finish(const char* function, const products::product& p, matm
   if (ends_in_gelu(p)) {  // made where it is kept, it need not be copied there
     plain.out.data = p.then.before_gelu;
     multiply(function, plain, products::engines_constant<Allowed>{}, context, stream);
-    launch_gelu_forward(function, p.out.data, p.then.before_gelu, p.rows * p.columns, stream);
+    constexpr int block_size = 256;
+    constexpr int packs = 4;
+    launch_gelu_forward<block_size, packs>(
+        function, p.out.data, p.then.before_gelu, p.rows * p.columns,
+        is_16_byte_aligned(p.out.data, p.then.before_gelu), stream);
     return;
   }
   late_epilogue rest{output_of(p), p.out.data, p.out.stride};
