@@ -61,6 +61,10 @@ void check_in_full(std::vector<result>& results, problem& p, const stopwatch& wa
   }
 }
 
+llmc::precision precision_of(const result& r) {
+  return r.entry.arithmetic.value_or(llmc::precision::ieee);
+}
+
 void mark_fastest(std::vector<result>& results) {
   std::map<std::optional<llmc::precision>, result*> fastest;
   for (result& r : results) {
@@ -100,9 +104,22 @@ report bench::measure(const llmc_registry::operation& o, const llmc_registry::ex
   return r;
 }
 
+void bench::measure_ceilings(report& r) {
+  watch_.wake();
+  if (r.flops == 0) {
+    r.ceilings["copy"] = bench_support::copy_rate(watch_, r.bytes);
+    return;
+  }
+  for (const result& one : r.results) {
+    if (one.outcome != verdict::right) continue;
+    const llmc::precision arithmetic = precision_of(one);
+    r.ceilings[to_string(arithmetic)] = product_ceiling(arithmetic);
+  }
+}
+
 void bench::time_right_ones(report& r, problem& full) {
-  watch_.wake();  // the comparison with the reference left it idle
-  if (r.flops == 0) r.ceilings["copy"] = bench_support::copy_rate(watch_, r.bytes);
+  measure_ceilings(r);
+  watch_.wake();  // from the pause of the comparison, and from the heat of the products
   for (result& one : r.results) {
     if (one.outcome != verdict::right) continue;
     one.time = watch_.time([&](cudaStream_t s) { llmc_registry::run(one.entry, full, s); },
@@ -111,11 +128,8 @@ void bench::time_right_ones(report& r, problem& full) {
       one.rate = static_cast<double>(r.bytes) / one.time.us / 1e3;
       one.share = one.rate / r.ceilings["copy"];
     } else {
-      const llmc::precision arithmetic = one.entry.arithmetic.value_or(llmc::precision::ieee);
-      double& ceiling = r.ceilings[to_string(arithmetic)];
-      ceiling = product_ceiling(arithmetic);
       one.rate = r.flops / one.time.us / 1e6;
-      one.share = one.rate / ceiling;
+      one.share = one.rate / r.ceilings[to_string(precision_of(one))];
     }
   }
 }

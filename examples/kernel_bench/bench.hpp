@@ -53,6 +53,7 @@ class bench {
   report measure(const llmc_registry::operation& o, const llmc_registry::extents& shape);
 
  private:
+  void measure_ceilings(report& r);
   void time_right_ones(report& r, llmc_registry::problem& full);
   double product_ceiling(llmc::precision arithmetic);
 
