@@ -119,7 +119,6 @@ class cuda_backend final : public backend<float>, public product_tuner {
       throw std::runtime_error(std::string(error.what()) +
                                " (a smaller --batch or --plans off needs less memory)");
     }
-    share_plans();
   }
   std::string plans() const override {
     std::ostringstream text;
@@ -130,10 +129,9 @@ class cuda_backend final : public backend<float>, public product_tuner {
     std::istringstream from(text);
     context_.load_plans(from, name);
     ++plans_generation_;
-    share_plans();
   }
 
-  std::size_t own_bytes() const override { return 2 * llmc::matmul_context::workspace_bytes; }
+  std::size_t own_bytes() const override { return llmc::matmul_context::workspace_bytes; }
   std::shared_ptr<void> allocate(std::size_t bytes) override {
     void* memory = nullptr;
     check_cuda("allocating " + std::to_string(bytes >> 20) + " MiB", cudaMalloc(&memory, bytes));
@@ -212,17 +210,8 @@ class cuda_backend final : public backend<float>, public product_tuner {
   void matmul_backward(float* dinp, float* dweight, float* dbias, const float* dout,
                        const float* inp, const float* weight, llmc::matmul_shape shape,
                        accumulation mode) override {
-    const auto part = [&](float* dinp_part, float* dweight_part, float* dbias_part,
-                          llmc::matmul_context& context, cudaStream_t stream) {
-      llmc::matmul_backward(dinp_part, dweight_part, dbias_part, workspace_, dout, inp, weight,
-                            shape, arithmetic_, mode, context, stream);
-    };
-    if (dinp == nullptr || dweight == nullptr || !has_room_beside(shape)) {
-      part(dinp, dweight, dbias, context_, stream_);
-      return;
-    }
-    beside([&] { part(nullptr, dweight, nullptr, beside_context_, beside_stream_); },
-           [&] { part(dinp, nullptr, dbias, context_, stream_); });
+    llmc::matmul_backward(dinp, dweight, dbias, workspace_, dout, inp, weight, shape, arithmetic_,
+                          mode, context_, stream_);
   }
 
   void matmul_gelu_forward(float* out, float* before_gelu, const float* inp, const float* weight,
@@ -237,18 +226,8 @@ class cuda_backend final : public backend<float>, public product_tuner {
                             const float* dout, const float* gelu_inp, const float* inp,
                             const float* weight, llmc::matmul_shape shape,
                             accumulation mode) override {
-    const auto part = [&](float* dgelu_inp_part, float* dweight_part, float* dbias_part,
-                          llmc::matmul_context& context, cudaStream_t stream) {
-      llmc::gelu_matmul_backward(dgelu_inp_part, dgelu_inp_part == nullptr ? nullptr : dgelu_bias,
-                                 dweight_part, dbias_part, workspace_, dout, gelu_inp, inp, weight,
-                                 shape, arithmetic_, mode, context, stream);
-    };
-    if (dgelu_inp == nullptr || dweight == nullptr || !has_room_beside(shape)) {
-      part(dgelu_inp, dweight, dbias, context_, stream_);
-      return;
-    }
-    beside([&] { part(nullptr, dweight, nullptr, beside_context_, beside_stream_); },
-           [&] { part(dgelu_inp, nullptr, dbias, context_, stream_); });
+    llmc::gelu_matmul_backward(dgelu_inp, dgelu_bias, dweight, dbias, workspace_, dout, gelu_inp,
+                               inp, weight, shape, arithmetic_, mode, context_, stream_);
   }
 
   void attention_forward(float* out, float* lse, const float* qkv,
@@ -292,36 +271,10 @@ class cuda_backend final : public backend<float>, public product_tuner {
   }
 
  private:
-  /// Whether a weight gradient pays beside an input gradient. Not while products are tuned, which
-  /// happens on one stream.
-  bool has_room_beside(llmc::matmul_shape shape) const {
-    constexpr std::int64_t most_rows = 1024;
-    return shape.rows <= most_rows && plans_generation_ != cuda_graph::never;
-  }
-
-  /// Runs `side`, which uses beside_stream_, at the same time as `main`.
-  template <class Side, class Main>
-  void beside(Side side, Main main) {
-    fork_.put(beside_stream_, stream_);
-    side();
-    main();
-    join_.put(stream_, beside_stream_);
-  }
-
-  /// The same plans wherever a product is run, so the same bits.
-  void share_plans() {
-    std::istringstream text(plans());
-    beside_context_.load_plans(text, "the plans of another context");
-  }
-
   precision arithmetic_;
   int device_ = -1;
   cuda_stream stream_;
   llmc::matmul_context context_;
-  cuda_stream beside_stream_;
-  llmc::matmul_context beside_context_;
-  cuda_order fork_;
-  cuda_order join_;
   cuda_transfers transfers_;
   std::int64_t plans_generation_ = 0;  ///< counts the changes of plans
   void* workspace_ = nullptr;

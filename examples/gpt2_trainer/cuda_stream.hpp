@@ -1,5 +1,5 @@
 /// @file
-/// Streams and what orders them.
+/// A stream that is destroyed with its owner.
 #pragma once
 
 #include <cuda_runtime_api.h>
@@ -22,26 +22,6 @@ class cuda_stream {
 
  private:
   cudaStream_t stream_ = nullptr;
-};
-
-/// Lets one stream wait for what another one was given so far; also within a graph.
-class cuda_order {
- public:
-  cuda_order() {
-    check_cuda("cudaEventCreateWithFlags",
-               cudaEventCreateWithFlags(&event_, cudaEventDisableTiming));
-  }
-  ~cuda_order() { cudaEventDestroy(event_); }
-  cuda_order(const cuda_order&) = delete;
-  cuda_order& operator=(const cuda_order&) = delete;
-
-  void put(cudaStream_t later, cudaStream_t behind) {
-    check_cuda("cudaEventRecord", cudaEventRecord(event_, behind));
-    check_cuda("cudaStreamWaitEvent", cudaStreamWaitEvent(later, event_, 0));
-  }
-
- private:
-  cudaEvent_t event_ = nullptr;
 };
 
 }  // namespace gpt2_trainer
