@@ -169,8 +169,8 @@ TEST_CASE("materialised attention over nothing does nothing", "[attention]") {
   llmc::attention_forward<forward_materialised>(nullptr, nullptr, nullptr, nullptr, {0, 5, 2, 4},
                                                 precision::ieee, context, s);
   llmc::attention_backward<backward_materialised>(nullptr, nullptr, nullptr, nullptr, nullptr,
-                                                  nullptr, {3, 0, 2, 4}, precision::ieee, context,
-                                                  s);
+                                                  nullptr, nullptr, {3, 0, 2, 4}, precision::ieee,
+                                                  llmc::accumulation::overwrite, context, s);
   s.synchronize();
   CHECK(cudaGetLastError() == cudaSuccess);
 }
@@ -194,10 +194,11 @@ TEST_CASE("attention refuses what it cannot do", "[attention]") {
 TEST_CASE("attention's workspace refuses to grow with the scores where flash takes the shape",
           "[attention]") {
   CHECK(llmc::attention_forward_workspace_bytes({4, 8192, 12, 64}) == 0);
-  CHECK(llmc::attention_backward_workspace_bytes({4, 8192, 12, 64}) == 4 * 12 * 8192 * 4);
+  CHECK(llmc::attention_backward_workspace_bytes({4, 8192, 12, 64}) ==
+        4 * 12 * 8192 * 4 + 4 * (8192 / 64) * 3 * 12 * 64 * 4);
   CHECK(llmc::attention_forward_workspace_bytes<forward_naive>({4, 8192, 12, 640}) == 0);
   CHECK(llmc::attention_backward_workspace_bytes<backward_naive>({4, 8192, 12, 640}) ==
-        4 * 12 * 8192 * 4);
+        128 * 3 * 12 * 640 * 4);
   CHECK(llmc::attention_backward_workspace_bytes<backward_materialised>({4, 8192, 12, 64}) >
         std::size_t{4} * 12 * 8192 * 256 * 4);
   CHECK(llmc::attention_forward_workspace_bytes({1, 2, 1, 129}) ==

@@ -9,6 +9,7 @@
 #include "support/sizes.hpp"
 
 using namespace llmc_test;
+using llmc::accumulation;
 using llmc::attention_shape;
 using llmc::matmul_context;
 using llmc::precision;
@@ -100,8 +101,9 @@ attention_result launch_flash(const attention_case& c, precision arithmetic,
   const stream s;
   llmc::attention_forward<forward_variant::flash>(out, lse, nullptr, qkv, c.shape, arithmetic,
                                                   context, s);
-  llmc::attention_backward<backward_variant::flash>(dqkv, workspace.get(), dout, qkv, out, lse,
-                                                    c.shape, arithmetic, context, s);
+  llmc::attention_backward<backward_variant::flash>(dqkv, nullptr, workspace.get(), dout, qkv, out,
+                                                    lse, c.shape, arithmetic,
+                                                    accumulation::overwrite, context, s);
   s.synchronize();
   return {out.values(), lse.values(), dqkv.values()};
 }
@@ -359,16 +361,17 @@ TEST_CASE("flash attention gives the same bits a hundred times", "[attention]") 
   for (const precision arithmetic : all_precisions) {
     INFO(to_string(arithmetic));
     output out(static_cast<std::int64_t>(c.out.size())), lse(2 * 3 * 300),
-        dqkv(static_cast<std::int64_t>(c.dqkv.size()));
+        dqkv(static_cast<std::int64_t>(c.dqkv.size())), dqkv_bias(3 * 3 * 64);
     std::vector<std::vector<float>> first;
     int different = 0;
     for (int repeat = 0; repeat < 100; ++repeat) {
-      for (output* o : {&out, &lse, &dqkv}) o->reset();
+      for (output* o : {&out, &lse, &dqkv, &dqkv_bias}) o->reset();
       check_cuda(cudaDeviceSynchronize());
       llmc::attention_forward<forward_variant::flash>(out, lse, nullptr, qkv, c.shape, arithmetic,
                                                       context, s);
-      llmc::attention_backward<backward_variant::flash>(dqkv, workspace.get(), dout, qkv, out, lse,
-                                                        c.shape, arithmetic, context, s);
+      llmc::attention_backward<backward_variant::flash>(dqkv, dqkv_bias, workspace.get(), dout, qkv,
+                                                        out, lse, c.shape, arithmetic,
+                                                        accumulation::overwrite, context, s);
       s.synchronize();
       const auto bits = snapshot({&out, &lse, &dqkv});
       if (repeat == 0) first = bits;
@@ -417,7 +420,8 @@ TEST_CASE("automatic attention takes heads that flash does not", "[attention]") 
                       some, some, nullptr, some, c.shape, precision::ieee, context, s),
                   llmc::unsupported);
   CHECK_THROWS_AS(llmc::attention_backward<backward_variant::flash>(
-                      some, some, some, some, some, some, c.shape, precision::ieee, context, s),
+                      some, nullptr, some, some, some, some, some, c.shape, precision::ieee,
+                      accumulation::overwrite, context, s),
                   llmc::unsupported);
 }
 
@@ -427,10 +431,19 @@ TEST_CASE("flash attention over nothing does nothing", "[attention]") {
   const stream s;
   llmc::attention_forward(nullptr, nullptr, nullptr, nullptr, {0, 5, 2, 4}, precision::ieee,
                           context, s);
-  llmc::attention_backward(nullptr, nullptr, nullptr, nullptr, nullptr, nullptr, {3, 0, 2, 4},
-                           precision::ieee, context, s);
+  llmc::attention_backward(nullptr, nullptr, nullptr, nullptr, nullptr, nullptr, nullptr,
+                           {3, 0, 2, 4}, precision::ieee, accumulation::overwrite, context, s);
   s.synchronize();
   CHECK(cudaGetLastError() == cudaSuccess);
+
+  const accumulation mode = GENERATE(accumulation::overwrite, accumulation::add);
+  output dqkv_bias(24, mode);
+  run({&dqkv_bias}, [&](cudaStream_t t) {
+    llmc::attention_backward(nullptr, dqkv_bias, nullptr, nullptr, nullptr, nullptr, nullptr,
+                             {3, 0, 2, 4}, precision::ieee, mode, context, t);
+  });
+  check_close("dqkv_bias", dqkv_bias.values(), expected_gradient(std::vector<double>(24), mode),
+              {0, 0});
 }
 
 TEST_CASE("flash attention names an array that is missing", "[attention]") {
@@ -441,9 +454,10 @@ TEST_CASE("flash attention names an array that is missing", "[attention]") {
   CHECK_THROWS_WITH(llmc::attention_forward(some, some, nullptr, nullptr, {1, 2, 1, 4},
                                             precision::ieee, context, s),
                     "llmc::attention_forward: qkv must not be null");
-  CHECK_THROWS_WITH(llmc::attention_backward(some, nullptr, some, some, some, some, {1, 2, 1, 4},
-                                             precision::ieee, context, s),
-                    "llmc::attention_backward: workspace must not be null");
+  CHECK_THROWS_WITH(
+      llmc::attention_backward(some, nullptr, nullptr, some, some, some, some, {1, 2, 1, 4},
+                               precision::ieee, accumulation::overwrite, context, s),
+      "llmc::attention_backward: workspace must not be null");
 }
 
 TEST_CASE("flash attention takes more than 2^31 elements", "[attention][large]") {
@@ -482,10 +496,11 @@ TEST_CASE("flash attention takes more than 2^31 elements", "[attention][large]")
   for (const precision arithmetic : {precision::ieee, precision::tf32}) {
     INFO(to_string(arithmetic));
     llmc::attention_forward(out, lse, nullptr, qkv, shape, arithmetic, context, s);
-    llmc::attention_backward(dqkv, workspace, dout, qkv, out, lse, shape, arithmetic, context, s);
+    llmc::attention_backward(dqkv, nullptr, workspace, dout, qkv, out, lse, shape, arithmetic,
+                             accumulation::overwrite, context, s);
     llmc::attention_forward(one_out, one_lse, nullptr, one_qkv, one, arithmetic, context, s);
-    llmc::attention_backward(one_dqkv, one_workspace, one_dout, one_qkv, one_out, one_lse, one,
-                             arithmetic, context, s);
+    llmc::attention_backward(one_dqkv, nullptr, one_workspace, one_dout, one_qkv, one_out, one_lse,
+                             one, arithmetic, accumulation::overwrite, context, s);
     s.synchronize();
     std::vector<float> last_out(vectors), last_dqkv(3 * vectors);
     check_cuda(

@@ -5,6 +5,7 @@
 #include <limits>
 #include <vector>
 
+#include "support/column_sums.cuh"
 #include "support/compare.hpp"
 #include "support/gpu.cuh"
 #include "support/random.hpp"
@@ -48,8 +49,9 @@ struct residual_layernorm_case {
                                                 x.data(), zero.data(), w.data(), widen(bias).data(),
                                                 shape, epsilon);
     llmc::reference::residual_layernorm_backward(
-        dinp.data(), dweight.data(), dbias.data(), widen(dout).data(), widen(dresidual).data(),
-        x.data(), w.data(), mean.data(), rstd.data(), shape, accumulation::overwrite);
+        dinp.data(), static_cast<double*>(nullptr), dweight.data(), dbias.data(),
+        widen(dout).data(), widen(dresidual).data(), x.data(), w.data(), mean.data(), rstd.data(),
+        shape, accumulation::overwrite);
   }
 
   double largest_rstd() const {
@@ -93,13 +95,15 @@ void check_backward(const residual_layernorm_case& c, accumulation mode, int mis
       residual(c.residual), weight(c.weight), mean(narrow(c.mean)), rstd(narrow(c.rstd));
   const buffer<unsigned char> workspace(c.workspace_bytes());
   output dinp(c.shape.rows * c.shape.channels, misalignment);
-  output dweight(c.shape.channels, mode), dbias(c.shape.channels, mode);
-  run({&dinp, &dweight, &dbias}, [&](cudaStream_t s) {
-    llmc::residual_layernorm_backward<Variant, BlockSize>(dinp, dweight, dbias, workspace.get(),
-                                                          dout, dresidual, residual, weight, mean,
-                                                          rstd, c.shape, mode, s);
+  output dinp_bias(c.shape.channels, mode), dweight(c.shape.channels, mode),
+      dbias(c.shape.channels, mode);
+  run({&dinp, &dinp_bias, &dweight, &dbias}, [&](cudaStream_t s) {
+    llmc::residual_layernorm_backward<Variant, BlockSize>(
+        dinp, dinp_bias, dweight, dbias, workspace.get(), dout, dresidual, residual, weight, mean,
+        rstd, c.shape, mode, s);
   });
   CHECK(workspace.guards_intact());
+  check_column_sums("dinp_bias", dinp_bias.values(), dinp.values(), mode);
   check_close("dinp", dinp.values(), c.dinp, c.row_tolerance(4.0));
   check_close("dweight", dweight.values(), expected_gradient(c.dweight, mode),
               c.column_tolerance());
@@ -235,25 +239,27 @@ TEMPLATE_TEST_CASE_SIG("residual_layernorm_backward may write dinp over dout or 
   const buffer<float> dout(c.dout), dresidual(c.dresidual), residual(c.residual), weight(c.weight),
       mean(narrow(c.mean)), rstd(narrow(c.rstd));
   const buffer<unsigned char> workspace(c.workspace_bytes());
-  output dinp(over_dout ? c.dout : c.dresidual), dweight(channels), dbias(channels);
-  run({&dinp, &dweight, &dbias}, [&](cudaStream_t s) {
-    llmc::residual_layernorm_backward<Variant>(dinp, dweight, dbias, workspace.get(),
+  output dinp(over_dout ? c.dout : c.dresidual), dinp_bias(channels), dweight(channels),
+      dbias(channels);
+  run({&dinp, &dinp_bias, &dweight, &dbias}, [&](cudaStream_t s) {
+    llmc::residual_layernorm_backward<Variant>(dinp, dinp_bias, dweight, dbias, workspace.get(),
                                                over_dout ? dinp : dout.get(),
                                                over_dout ? dresidual.get() : dinp, residual, weight,
                                                mean, rstd, c.shape, accumulation::overwrite, s);
   });
+  check_column_sums("dinp_bias", dinp_bias.values(), dinp.values(), accumulation::overwrite);
   check_close("dinp", dinp.values(), c.dinp, c.row_tolerance(4.0));
   check_close("dweight", dweight.values(), c.dweight, c.column_tolerance());
   check_close("dbias", dbias.values(), c.dbias, sum_tolerance(rows, 8.0));
 }
 
-TEMPLATE_TEST_CASE_SIG("residual_layernorm_backward takes a null dresidual for 0",
-                       "[residual_layernorm]",
-                       ((residual_layernorm_backward_variant Variant), Variant),
-                       residual_layernorm_backward_variant::automatic,
-                       residual_layernorm_backward_variant::thread_per_row,
-                       residual_layernorm_backward_variant::separate_passes,
-                       residual_layernorm_backward_variant::warp_per_row) {
+TEMPLATE_TEST_CASE_SIG(
+    "residual_layernorm_backward takes a null dresidual for 0, and a null dinp_bias",
+    "[residual_layernorm]", ((residual_layernorm_backward_variant Variant), Variant),
+    residual_layernorm_backward_variant::automatic,
+    residual_layernorm_backward_variant::thread_per_row,
+    residual_layernorm_backward_variant::separate_passes,
+    residual_layernorm_backward_variant::warp_per_row) {
   LLMC_REQUIRE_GPU();
   const std::int64_t channels = GENERATE(64, 65, 768, 1600, 8193);
   const std::int64_t rows = std::min<std::int64_t>(70, most_rows<Variant>);
@@ -263,8 +269,8 @@ TEMPLATE_TEST_CASE_SIG("residual_layernorm_backward takes a null dresidual for 0
   const buffer<unsigned char> workspace(c.workspace_bytes());
   output dinp(rows * channels), dweight(channels), dbias(channels);
   run({&dinp, &dweight, &dbias}, [&](cudaStream_t s) {
-    llmc::residual_layernorm_backward<Variant>(dinp, dweight, dbias, workspace.get(), dout, nullptr,
-                                               residual, weight, mean, rstd, c.shape,
+    llmc::residual_layernorm_backward<Variant>(dinp, nullptr, dweight, dbias, workspace.get(), dout,
+                                               nullptr, residual, weight, mean, rstd, c.shape,
                                                accumulation::overwrite, s);
   });
   std::vector<double> expected = c.dinp;
@@ -281,11 +287,13 @@ TEMPLATE_TEST_CASE_SIG(
     residual_layernorm_backward_variant::warp_per_row) {
   LLMC_REQUIRE_GPU();
   const accumulation mode = GENERATE(accumulation::overwrite, accumulation::add);
-  output dweight(5, mode), dbias(5, mode);
-  run({&dweight, &dbias}, [&](cudaStream_t s) {
-    llmc::residual_layernorm_backward<Variant>(nullptr, dweight, dbias, nullptr, nullptr, nullptr,
-                                               nullptr, nullptr, nullptr, nullptr, {0, 5}, mode, s);
+  output dinp_bias(5, mode), dweight(5, mode), dbias(5, mode);
+  run({&dinp_bias, &dweight, &dbias}, [&](cudaStream_t s) {
+    llmc::residual_layernorm_backward<Variant>(nullptr, dinp_bias, dweight, dbias, nullptr, nullptr,
+                                               nullptr, nullptr, nullptr, nullptr, nullptr, {0, 5},
+                                               mode, s);
   });
+  check_close("dinp_bias", dinp_bias.values(), expected_gradient({0, 0, 0, 0, 0}, mode), {0, 0});
   check_close("dweight", dweight.values(), expected_gradient({0, 0, 0, 0, 0}, mode), {0, 0});
   check_close("dbias", dbias.values(), expected_gradient({0, 0, 0, 0, 0}, mode), {0, 0});
 }
@@ -322,8 +330,8 @@ TEMPLATE_TEST_CASE_SIG("residual_layernorm_backward refuses bad arguments", "[re
                        residual_layernorm_backward_variant::warp_per_row) {
   float x = 0;
   const auto backward = [&](float* dinp, float* dweight, void* workspace, row_shape shape) {
-    llmc::residual_layernorm_backward<Variant>(dinp, dweight, &x, workspace, &x, nullptr, &x, &x,
-                                               &x, &x, shape, accumulation::add, nullptr);
+    llmc::residual_layernorm_backward<Variant>(dinp, nullptr, dweight, &x, workspace, &x, nullptr,
+                                               &x, &x, &x, &x, shape, accumulation::add, nullptr);
   };
   CHECK_THROWS_WITH(backward(&x, &x, &x, {1, 0}),
                     "llmc::residual_layernorm_backward: channels must be at least 1, got 0");
@@ -335,7 +343,7 @@ TEMPLATE_TEST_CASE_SIG("residual_layernorm_backward refuses bad arguments", "[re
                     "llmc::residual_layernorm_backward: workspace must not be null");
   CHECK_THROWS_AS(
       (llmc::residual_layernorm_backward<residual_layernorm_backward_variant::register_partials,
-                                         64>(&x, &x, &x, &x, &x, nullptr, &x, &x, &x, &x, {1, 2049},
-                                             accumulation::add, nullptr)),
+                                         64>(&x, &x, &x, &x, &x, &x, nullptr, &x, &x, &x, &x,
+                                             {1, 2049}, accumulation::add, nullptr)),
       llmc::unsupported);
 }

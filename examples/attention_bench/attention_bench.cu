@@ -73,9 +73,9 @@ const char* attention_bench_backward(const char* variant, const char* precision,
                                      cudaStream_t stream) {
   return text_of_error([&] {
     with_variant(variant, [&](auto, auto backward) {
-      llmc::attention_backward<backward.value>(dqkv, workspace, dout, qkv, out, lse,
-                                               {shape[0], shape[1], shape[2], shape[3]},
-                                               precision_named(precision), context(), stream);
+      llmc::attention_backward<backward.value>(
+          dqkv, nullptr, workspace, dout, qkv, out, lse, {shape[0], shape[1], shape[2], shape[3]},
+          precision_named(precision), llmc::accumulation::overwrite, context(), stream);
     });
   });
 }

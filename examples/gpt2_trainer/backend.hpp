@@ -129,30 +129,33 @@ class backend {
                                           const Real* inp1, const Real* inp2, const Real* weight,
                                           const Real* bias, llmc::row_shape shape,
                                           Real epsilon) = 0;
-  virtual void residual_layernorm_backward(Real* dinp, Real* dweight, Real* dbias, const Real* dout,
-                                           const Real* dresidual, const Real* residual,
-                                           const Real* weight, const Real* mean, const Real* rstd,
+  virtual void residual_layernorm_backward(Real* dinp, Real* dinp_bias, Real* dweight, Real* dbias,
+                                           const Real* dout, const Real* dresidual,
+                                           const Real* residual, const Real* weight,
+                                           const Real* mean, const Real* rstd,
                                            llmc::row_shape shape, llmc::accumulation mode) = 0;
 
   virtual void matmul_forward(Real* out, const Real* inp, const Real* weight, const Real* bias,
                               llmc::matmul_shape shape) = 0;
-  virtual void matmul_backward(Real* dinp, Real* dweight, Real* dbias, const Real* dout,
-                               const Real* inp, const Real* weight, llmc::matmul_shape shape,
+  /// The biases' gradients come from the layers that make what these read as dout.
+  virtual void matmul_backward(Real* dinp, Real* dweight, const Real* dout, const Real* inp,
+                               const Real* weight, llmc::matmul_shape shape,
                                llmc::accumulation mode) = 0;
 
   virtual void matmul_gelu_forward(Real* out, Real* before_gelu, const Real* inp,
                                    const Real* weight, const Real* bias,
                                    llmc::matmul_shape shape) = 0;
   virtual void gelu_forward(Real* out, const Real* inp, std::int64_t count) = 0;
-  virtual void gelu_matmul_backward(Real* dgelu_inp, Real* dgelu_bias, Real* dweight, Real* dbias,
+  virtual void gelu_matmul_backward(Real* dgelu_inp, Real* dgelu_bias, Real* dweight,
                                     const Real* dout, const Real* gelu_inp, const Real* inp,
                                     const Real* weight, llmc::matmul_shape shape,
                                     llmc::accumulation mode) = 0;
 
   virtual void attention_forward(Real* out, Real* lse, const Real* qkv,
                                  llmc::attention_shape shape) = 0;
-  virtual void attention_backward(Real* dqkv, const Real* dout, const Real* qkv, const Real* out,
-                                  const Real* lse, llmc::attention_shape shape) = 0;
+  virtual void attention_backward(Real* dqkv, Real* dqkv_bias, const Real* dout, const Real* qkv,
+                                  const Real* out, const Real* lse, llmc::attention_shape shape,
+                                  llmc::accumulation mode) = 0;
 
   virtual void crossentropy_forward(Real* losses, std::uint64_t* out_of_range, const Real* logits,
                                     const std::int32_t* targets, llmc::classifier_shape shape) = 0;

@@ -75,9 +75,11 @@ call_cost residual_layernorm_forward(row_shape s) {
   return traffic(4 * elements(s) + 2 * s.rows + 2 * s.channels);
 }
 
-call_cost residual_layernorm_backward(row_shape s, bool has_dresidual, accumulation mode) {
+call_cost residual_layernorm_backward(row_shape s, bool has_dresidual, bool has_dinp_bias,
+                                      accumulation mode) {
   const int matrices = has_dresidual ? 4 : 3;
-  return traffic(matrices * elements(s) + 2 * s.rows + (1 + 2 * times(mode)) * s.channels);
+  const int gradients = has_dinp_bias ? 3 : 2;
+  return traffic(matrices * elements(s) + 2 * s.rows + (1 + gradients * times(mode)) * s.channels);
 }
 
 call_cost matmul_forward(matmul_shape s, bool has_bias) {
@@ -101,10 +103,6 @@ call_cost matmul_dweight(matmul_shape s, accumulation mode) {
   return product(s, outputs(s) + inputs(s) + times(mode) * weights(s));
 }
 
-call_cost matmul_dbias(matmul_shape s, accumulation mode) {
-  return traffic(outputs(s) + times(mode) * s.out_channels);
-}
-
 call_cost gelu_forward(std::int64_t count) {
   return traffic(2 * count);
 }
@@ -114,10 +112,11 @@ call_cost attention_forward(llmc::attention_shape s) {
   return attention(s, 2, 4 * rows * s.head_size + rows);
 }
 
-call_cost attention_backward(llmc::attention_shape s) {
+call_cost attention_backward(llmc::attention_shape s, bool has_dqkv_bias, accumulation mode) {
   // Reads three matrices of queries, keys and values, out and dout; writes three.
   const std::int64_t rows = s.batch * s.sequence * s.heads;
-  return attention(s, 5, 8 * rows * s.head_size + rows);
+  const std::int64_t bias = has_dqkv_bias ? times(mode) * 3 * s.heads * s.head_size : 0;
+  return attention(s, 5, 8 * rows * s.head_size + rows + bias);
 }
 
 call_cost crossentropy_forward(llmc::classifier_shape s) {

@@ -28,7 +28,7 @@ call_cost encoder_backward(llmc::encoder_shape shape, llmc::accumulation dwte_mo
 
 call_cost layernorm_forward(llmc::row_shape shape);
 call_cost residual_layernorm_forward(llmc::row_shape shape);
-call_cost residual_layernorm_backward(llmc::row_shape shape, bool has_dresidual,
+call_cost residual_layernorm_backward(llmc::row_shape shape, bool has_dresidual, bool has_dinp_bias,
                                       llmc::accumulation mode);
 
 call_cost matmul_forward(llmc::matmul_shape shape, bool has_bias);
@@ -37,11 +37,11 @@ call_cost matmul_gelu_forward(llmc::matmul_shape shape, bool has_bias);
 call_cost matmul_dinp(llmc::matmul_shape shape);
 call_cost matmul_dgelu_inp(llmc::matmul_shape shape, bool has_dgelu_bias, llmc::accumulation mode);
 call_cost matmul_dweight(llmc::matmul_shape shape, llmc::accumulation mode);
-call_cost matmul_dbias(llmc::matmul_shape shape, llmc::accumulation mode);
 call_cost gelu_forward(std::int64_t count);
 
 call_cost attention_forward(llmc::attention_shape shape);
-call_cost attention_backward(llmc::attention_shape shape);
+call_cost attention_backward(llmc::attention_shape shape, bool has_dqkv_bias,
+                             llmc::accumulation mode);
 
 call_cost crossentropy_forward(llmc::classifier_shape shape);
 call_cost classifier_forward_backward(llmc::classifier_shape shape);

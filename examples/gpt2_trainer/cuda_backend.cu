@@ -161,11 +161,7 @@ class cuda_backend final : public backend<float>, public product_tuner {
   std::size_t workspace_bytes(const step_shapes& shapes) const override {
     return std::max({llmc::encoder_backward_workspace_bytes(shapes.encoder),
                      llmc::residual_layernorm_backward_workspace_bytes(shapes.residual),
-                     llmc::matmul_backward_workspace_bytes(shapes.qkv),
-                     llmc::matmul_backward_workspace_bytes(shapes.attproj),
-                     llmc::matmul_backward_workspace_bytes(shapes.fc),
                      llmc::gelu_matmul_backward_workspace_bytes(shapes.fcproj),
-                     llmc::matmul_backward_workspace_bytes(shapes.head),
                      llmc::attention_forward_workspace_bytes(shapes.attention),
                      llmc::attention_backward_workspace_bytes(shapes.attention),
                      llmc::global_norm_workspace_bytes(shapes.parameters)});
@@ -195,22 +191,21 @@ class cuda_backend final : public backend<float>, public product_tuner {
     llmc::residual_layernorm_forward(residual, out, mean, rstd, inp1, inp2, weight, bias, shape,
                                      epsilon, stream_);
   }
-  void residual_layernorm_backward(float* dinp, float* dweight, float* dbias, const float* dout,
-                                   const float* dresidual, const float* residual,
+  void residual_layernorm_backward(float* dinp, float* dinp_bias, float* dweight, float* dbias,
+                                   const float* dout, const float* dresidual, const float* residual,
                                    const float* weight, const float* mean, const float* rstd,
                                    llmc::row_shape shape, accumulation mode) override {
-    llmc::residual_layernorm_backward(dinp, dweight, dbias, workspace_, dout, dresidual, residual,
-                                      weight, mean, rstd, shape, mode, stream_);
+    llmc::residual_layernorm_backward(dinp, dinp_bias, dweight, dbias, workspace_, dout, dresidual,
+                                      residual, weight, mean, rstd, shape, mode, stream_);
   }
 
   void matmul_forward(float* out, const float* inp, const float* weight, const float* bias,
                       llmc::matmul_shape shape) override {
     llmc::matmul_forward(out, inp, weight, bias, shape, arithmetic_, context_, stream_);
   }
-  void matmul_backward(float* dinp, float* dweight, float* dbias, const float* dout,
-                       const float* inp, const float* weight, llmc::matmul_shape shape,
-                       accumulation mode) override {
-    llmc::matmul_backward(dinp, dweight, dbias, workspace_, dout, inp, weight, shape, arithmetic_,
+  void matmul_backward(float* dinp, float* dweight, const float* dout, const float* inp,
+                       const float* weight, llmc::matmul_shape shape, accumulation mode) override {
+    llmc::matmul_backward(dinp, dweight, nullptr, nullptr, dout, inp, weight, shape, arithmetic_,
                           mode, context_, stream_);
   }
 
@@ -222,11 +217,10 @@ class cuda_backend final : public backend<float>, public product_tuner {
   void gelu_forward(float* out, const float* inp, std::int64_t count) override {
     llmc::gelu_forward(out, inp, count, stream_);
   }
-  void gelu_matmul_backward(float* dgelu_inp, float* dgelu_bias, float* dweight, float* dbias,
-                            const float* dout, const float* gelu_inp, const float* inp,
-                            const float* weight, llmc::matmul_shape shape,
-                            accumulation mode) override {
-    llmc::gelu_matmul_backward(dgelu_inp, dgelu_bias, dweight, dbias, workspace_, dout, gelu_inp,
+  void gelu_matmul_backward(float* dgelu_inp, float* dgelu_bias, float* dweight, const float* dout,
+                            const float* gelu_inp, const float* inp, const float* weight,
+                            llmc::matmul_shape shape, accumulation mode) override {
+    llmc::gelu_matmul_backward(dgelu_inp, dgelu_bias, dweight, nullptr, workspace_, dout, gelu_inp,
                                inp, weight, shape, arithmetic_, mode, context_, stream_);
   }
 
@@ -235,10 +229,11 @@ class cuda_backend final : public backend<float>, public product_tuner {
     llmc::attention_forward(out, lse, workspace_, qkv, shape, in_attention(arithmetic_), context_,
                             stream_);
   }
-  void attention_backward(float* dqkv, const float* dout, const float* qkv, const float* out,
-                          const float* lse, llmc::attention_shape shape) override {
-    llmc::attention_backward(dqkv, workspace_, dout, qkv, out, lse, shape,
-                             in_attention(arithmetic_), context_, stream_);
+  void attention_backward(float* dqkv, float* dqkv_bias, const float* dout, const float* qkv,
+                          const float* out, const float* lse, llmc::attention_shape shape,
+                          accumulation mode) override {
+    llmc::attention_backward(dqkv, dqkv_bias, workspace_, dout, qkv, out, lse, shape,
+                             in_attention(arithmetic_), mode, context_, stream_);
   }
 
   void crossentropy_forward(float* losses, std::uint64_t* out_of_range, const float* logits,

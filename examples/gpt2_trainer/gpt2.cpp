@@ -1,6 +1,7 @@
 #include "gpt2.hpp"
 
 #include <algorithm>
+#include <iterator>
 #include <stdexcept>
 
 namespace gpt2_trainer {
@@ -106,7 +107,7 @@ void gpt2<Real>::classify_backward(std::int64_t first, std::int64_t rows, Real d
   machine_.classifier_forward_backward(
       at_.logits, at_.losses + first, &at_.state->out_of_range, at_.targets + first,
       {rows, config_.vocabulary, config_.padded_vocabulary}, dloss);
-  machine_.matmul_backward(at_.branch + first * C, gradient_of(parameter::wte), nullptr, at_.logits,
+  machine_.matmul_backward(at_.branch + first * C, gradient_of(parameter::wte), at_.logits,
                            final_norm_.out + first * C, parameter_of(parameter::wte),
                            {rows, C, config_.padded_vocabulary}, mode);
 }
@@ -114,37 +115,37 @@ void gpt2<Real>::classify_backward(std::int64_t first, std::int64_t rows, Real d
 /// From the gradient of the last layernorm, in at_.branch, to those of all parameters but the head.
 template <class Real>
 void gpt2<Real>::backward(const step_shapes& shapes, accumulation mode) {
-  const auto through_norm = [&](const norm& n, const Real* dresidual) {
-    machine_.residual_layernorm_backward(at_.dresidual, n.dweight, n.dbias, at_.branch, dresidual,
-                                         n.residual, n.weight, n.mean, n.rstd, shapes.residual,
-                                         mode);
+  // The gradients of biases are sums of what comes before them: those of the linear layers that end
+  // in the residual stream, of the gradient there; that of qkv, of attention's; that of fc, of the
+  // GELU's. `before`: the layer whose result the norm has added to the stream, or null.
+  const auto through_norm = [&](const norm& n, const Real* dresidual, const linear* before) {
+    machine_.residual_layernorm_backward(at_.dresidual, before == nullptr ? nullptr : before->dbias,
+                                         n.dweight, n.dbias, at_.branch, dresidual, n.residual,
+                                         n.weight, n.mean, n.rstd, shapes.residual, mode);
   };
   const auto through_linear = [&](const linear& layer, Real* dinp, const Real* dout,
                                   const Real* inp, llmc::matmul_shape shape) {
-    machine_.matmul_backward(dinp, layer.dweight, layer.dbias, dout, inp, layer.weight, shape,
-                             mode);
+    machine_.matmul_backward(dinp, layer.dweight, dout, inp, layer.weight, shape, mode);
   };
-  // Leaves the gradient of the MLP's first bias, too, which is a sum of what it computes.
   const auto through_gelu_and_fcproj = [&](const block& x) {
     if (memory_options_.recompute_gelu) {
       machine_.gelu_forward(x.gelu_out, x.fc_out, shapes.fc.rows * shapes.fc.out_channels);
     }
-    machine_.gelu_matmul_backward(at_.wide, x.fc.dbias, x.fcproj.dweight, x.fcproj.dbias,
-                                  at_.dresidual, x.fc_out, x.gelu_out, x.fcproj.weight,
-                                  shapes.fcproj, mode);
+    machine_.gelu_matmul_backward(at_.wide, x.fc.dbias, x.fcproj.dweight, at_.dresidual, x.fc_out,
+                                  x.gelu_out, x.fcproj.weight, shapes.fcproj, mode);
   };
 
-  through_norm(final_norm_, nullptr);
+  through_norm(final_norm_, nullptr, &blocks_.back().fcproj);
   for (auto x = blocks_.rbegin(); x != blocks_.rend(); ++x) {
+    const auto before = std::next(x);
     through_gelu_and_fcproj(*x);
-    const linear fc{x->fc.weight, x->fc.bias, x->fc.dweight, nullptr};
-    through_linear(fc, at_.branch, at_.wide, x->norm2.out, shapes.fc);
-    through_norm(x->norm2, at_.dresidual);
+    through_linear(x->fc, at_.branch, at_.wide, x->norm2.out, shapes.fc);
+    through_norm(x->norm2, at_.dresidual, &x->attproj);
     through_linear(x->attproj, at_.branch, at_.dresidual, x->attention_out, shapes.attproj);
-    machine_.attention_backward(at_.wide, at_.branch, x->qkv_out, x->attention_out,
-                                x->attention_lse, shapes.attention);
+    machine_.attention_backward(at_.wide, x->qkv.dbias, at_.branch, x->qkv_out, x->attention_out,
+                                x->attention_lse, shapes.attention, mode);
     through_linear(x->qkv, at_.branch, at_.wide, x->norm1.out, shapes.qkv);
-    through_norm(x->norm1, at_.dresidual);
+    through_norm(x->norm1, at_.dresidual, before == blocks_.rend() ? nullptr : &before->fcproj);
   }
   // The head has already left its gradient in that of the token embedding.
   machine_.encoder_backward(gradient_of(parameter::wte), gradient_of(parameter::wpe), at_.tokens,

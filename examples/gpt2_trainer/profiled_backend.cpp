@@ -108,15 +108,17 @@ class timed_calls final : public profiled_backend {
                                          epsilon);
     });
   }
-  void residual_layernorm_backward(float* dinp, float* dweight, float* dbias, const float* dout,
-                                   const float* dresidual, const float* residual,
+  void residual_layernorm_backward(float* dinp, float* dinp_bias, float* dweight, float* dbias,
+                                   const float* dout, const float* dresidual, const float* residual,
                                    const float* weight, const float* mean, const float* rstd,
                                    llmc::row_shape shape, accumulation mode) override {
-    timed("residual_layernorm_backward",
-          costs::residual_layernorm_backward(shape, dresidual != nullptr, mode), [&] {
-            inner_->residual_layernorm_backward(dinp, dweight, dbias, dout, dresidual, residual,
-                                                weight, mean, rstd, shape, mode);
-          });
+    timed(
+        "residual_layernorm_backward",
+        costs::residual_layernorm_backward(shape, dresidual != nullptr, dinp_bias != nullptr, mode),
+        [&] {
+          inner_->residual_layernorm_backward(dinp, dinp_bias, dweight, dbias, dout, dresidual,
+                                              residual, weight, mean, rstd, shape, mode);
+        });
   }
 
   void matmul_forward(float* out, const float* inp, const float* weight, const float* bias,
@@ -124,18 +126,16 @@ class timed_calls final : public profiled_backend {
     timed(with_extents("matmul_forward", shape), costs::matmul_forward(shape, bias != nullptr),
           [&] { inner_->matmul_forward(out, inp, weight, bias, shape); });
   }
-  void matmul_backward(float* dinp, float* dweight, float* dbias, const float* dout,
-                       const float* inp, const float* weight, matmul_shape shape,
-                       accumulation mode) override {
-    const auto backward = [&](float* dinp_part, float* dweight_part, float* dbias_part) {
-      inner_->matmul_backward(dinp_part, dweight_part, dbias_part, dout, inp, weight, shape, mode);
+  void matmul_backward(float* dinp, float* dweight, const float* dout, const float* inp,
+                       const float* weight, matmul_shape shape, accumulation mode) override {
+    const auto backward = [&](float* dinp_part, float* dweight_part) {
+      inner_->matmul_backward(dinp_part, dweight_part, dout, inp, weight, shape, mode);
     };
-    if (!timing_) return backward(dinp, dweight, dbias);
+    if (!timing_) return backward(dinp, dweight);
     const std::string name = with_extents("matmul_backward", shape);
-    if (dinp != nullptr) {
-      timed(name + " dinp", costs::matmul_dinp(shape), [&] { backward(dinp, nullptr, nullptr); });
-    }
-    time_parameter_gradients(name, dweight, dbias, shape, mode, backward);
+    timed(name + " dinp", costs::matmul_dinp(shape), [&] { backward(dinp, nullptr); });
+    timed(name + " dweight", costs::matmul_dweight(shape, mode),
+          [&] { backward(nullptr, dweight); });
   }
 
   void matmul_gelu_forward(float* out, float* before_gelu, const float* inp, const float* weight,
@@ -148,25 +148,20 @@ class timed_calls final : public profiled_backend {
     timed("gelu_forward", costs::gelu_forward(count),
           [&] { inner_->gelu_forward(out, inp, count); });
   }
-  void gelu_matmul_backward(float* dgelu_inp, float* dgelu_bias, float* dweight, float* dbias,
-                            const float* dout, const float* gelu_inp, const float* inp,
-                            const float* weight, matmul_shape shape, accumulation mode) override {
+  void gelu_matmul_backward(float* dgelu_inp, float* dgelu_bias, float* dweight, const float* dout,
+                            const float* gelu_inp, const float* inp, const float* weight,
+                            matmul_shape shape, accumulation mode) override {
     // dgelu_bias is a sum of what the kernel of dgelu_inp computes, so these stay together.
-    const auto backward = [&](float* dgelu_inp_part, float* dgelu_bias_part, float* dweight_part,
-                              float* dbias_part) {
-      inner_->gelu_matmul_backward(dgelu_inp_part, dgelu_bias_part, dweight_part, dbias_part, dout,
-                                   gelu_inp, inp, weight, shape, mode);
+    const auto backward = [&](float* dgelu_inp_part, float* dgelu_bias_part, float* dweight_part) {
+      inner_->gelu_matmul_backward(dgelu_inp_part, dgelu_bias_part, dweight_part, dout, gelu_inp,
+                                   inp, weight, shape, mode);
     };
-    if (!timing_) return backward(dgelu_inp, dgelu_bias, dweight, dbias);
+    if (!timing_) return backward(dgelu_inp, dgelu_bias, dweight);
     const std::string name = with_extents("gelu_matmul_backward", shape);
-    if (dgelu_inp != nullptr) {
-      timed(name + " dgelu_inp", costs::matmul_dgelu_inp(shape, dgelu_bias != nullptr, mode),
-            [&] { backward(dgelu_inp, dgelu_bias, nullptr, nullptr); });
-    }
-    time_parameter_gradients(name, dweight, dbias, shape, mode,
-                             [&](float*, float* dweight_part, float* dbias_part) {
-                               backward(nullptr, nullptr, dweight_part, dbias_part);
-                             });
+    timed(name + " dgelu_inp", costs::matmul_dgelu_inp(shape, dgelu_bias != nullptr, mode),
+          [&] { backward(dgelu_inp, dgelu_bias, nullptr); });
+    timed(name + " dweight", costs::matmul_dweight(shape, mode),
+          [&] { backward(nullptr, nullptr, dweight); });
   }
 
   void attention_forward(float* out, float* lse, const float* qkv,
@@ -174,10 +169,11 @@ class timed_calls final : public profiled_backend {
     timed("attention_forward", costs::attention_forward(shape),
           [&] { inner_->attention_forward(out, lse, qkv, shape); });
   }
-  void attention_backward(float* dqkv, const float* dout, const float* qkv, const float* out,
-                          const float* lse, llmc::attention_shape shape) override {
-    timed("attention_backward", costs::attention_backward(shape),
-          [&] { inner_->attention_backward(dqkv, dout, qkv, out, lse, shape); });
+  void attention_backward(float* dqkv, float* dqkv_bias, const float* dout, const float* qkv,
+                          const float* out, const float* lse, llmc::attention_shape shape,
+                          accumulation mode) override {
+    timed("attention_backward", costs::attention_backward(shape, dqkv_bias != nullptr, mode),
+          [&] { inner_->attention_backward(dqkv, dqkv_bias, dout, qkv, out, lse, shape, mode); });
   }
 
   void crossentropy_forward(float* losses, std::uint64_t* out_of_range, const float* logits,
@@ -226,19 +222,6 @@ class timed_calls final : public profiled_backend {
     call();
     timer_->end();
     step_.push_back({std::move(name), cost, 0});
-  }
-
-  template <class Backward>
-  void time_parameter_gradients(const std::string& name, float* dweight, float* dbias,
-                                matmul_shape shape, accumulation mode, Backward backward) {
-    if (dweight != nullptr) {
-      timed(name + " dweight", costs::matmul_dweight(shape, mode),
-            [&] { backward(nullptr, dweight, nullptr); });
-    }
-    if (dbias != nullptr) {
-      timed(name + " dbias", costs::matmul_dbias(shape, mode),
-            [&] { backward(nullptr, nullptr, dbias); });
-    }
   }
 
   std::unique_ptr<backend<float>> inner_;

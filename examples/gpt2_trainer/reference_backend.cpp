@@ -123,21 +123,21 @@ class reference_backend final : public backend<Real> {
     reference::residual_layernorm_forward(residual, out, mean, rstd, inp1, inp2, weight, bias,
                                           shape, epsilon);
   }
-  void residual_layernorm_backward(Real* dinp, Real* dweight, Real* dbias, const Real* dout,
-                                   const Real* dresidual, const Real* residual, const Real* weight,
-                                   const Real* mean, const Real* rstd, llmc::row_shape shape,
-                                   accumulation mode) override {
-    reference::residual_layernorm_backward(dinp, dweight, dbias, dout, dresidual, residual, weight,
-                                           mean, rstd, shape, mode);
+  void residual_layernorm_backward(Real* dinp, Real* dinp_bias, Real* dweight, Real* dbias,
+                                   const Real* dout, const Real* dresidual, const Real* residual,
+                                   const Real* weight, const Real* mean, const Real* rstd,
+                                   llmc::row_shape shape, accumulation mode) override {
+    reference::residual_layernorm_backward(dinp, dinp_bias, dweight, dbias, dout, dresidual,
+                                           residual, weight, mean, rstd, shape, mode);
   }
 
   void matmul_forward(Real* out, const Real* inp, const Real* weight, const Real* bias,
                       llmc::matmul_shape shape) override {
     reference::matmul_forward(out, inp, weight, bias, shape);
   }
-  void matmul_backward(Real* dinp, Real* dweight, Real* dbias, const Real* dout, const Real* inp,
+  void matmul_backward(Real* dinp, Real* dweight, const Real* dout, const Real* inp,
                        const Real* weight, llmc::matmul_shape shape, accumulation mode) override {
-    reference::matmul_backward(dinp, dweight, dbias, dout, inp, weight, shape, mode);
+    reference::matmul_backward<Real>(dinp, dweight, nullptr, dout, inp, weight, shape, mode);
   }
 
   void matmul_gelu_forward(Real* out, Real* before_gelu, const Real* inp, const Real* weight,
@@ -148,24 +148,23 @@ class reference_backend final : public backend<Real> {
   void gelu_forward(Real* out, const Real* inp, std::int64_t count) override {
     reference::gelu_forward(out, inp, count);
   }
-  void gelu_matmul_backward(Real* dgelu_inp, Real* dgelu_bias, Real* dweight, Real* dbias,
-                            const Real* dout, const Real* gelu_inp, const Real* inp,
-                            const Real* weight, llmc::matmul_shape shape,
-                            accumulation mode) override {
-    reference::matmul_backward(dgelu_inp, dweight, dbias, dout, inp, weight, shape, mode);
+  void gelu_matmul_backward(Real* dgelu_inp, Real* dgelu_bias, Real* dweight, const Real* dout,
+                            const Real* gelu_inp, const Real* inp, const Real* weight,
+                            llmc::matmul_shape shape, accumulation mode) override {
+    reference::matmul_backward<Real>(dgelu_inp, dweight, nullptr, dout, inp, weight, shape, mode);
     if (dgelu_inp == nullptr) return;
     reference::gelu_backward(dgelu_inp, dgelu_inp, gelu_inp, shape.rows * shape.channels);
-    reference::matmul_backward<Real>(nullptr, nullptr, dgelu_bias, dgelu_inp, nullptr, nullptr,
-                                     {shape.rows, 1, shape.channels}, mode);
+    reference::matmul_bias_backward(dgelu_bias, dgelu_inp, {shape.rows, shape.channels}, mode);
   }
 
   void attention_forward(Real* out, Real* lse, const Real* qkv,
                          llmc::attention_shape shape) override {
     reference::attention_forward(out, lse, qkv, shape);
   }
-  void attention_backward(Real* dqkv, const Real* dout, const Real* qkv, const Real* out,
-                          const Real* lse, llmc::attention_shape shape) override {
-    reference::attention_backward(dqkv, dout, qkv, out, lse, shape);
+  void attention_backward(Real* dqkv, Real* dqkv_bias, const Real* dout, const Real* qkv,
+                          const Real* out, const Real* lse, llmc::attention_shape shape,
+                          accumulation mode) override {
+    reference::attention_backward(dqkv, dqkv_bias, dout, qkv, out, lse, shape, mode);
   }
 
   void crossentropy_forward(Real* losses, std::uint64_t* out_of_range, const Real* logits,

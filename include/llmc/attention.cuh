@@ -10,16 +10,20 @@
 
 #include <llmc/detail/cuda_only.hpp>
 
+#include <algorithm>
 #include <array>
 #include <cmath>
+#include <cstddef>
 #include <cstdint>
 
 #include <llmc/detail/attention/flash.cuh>
 #include <llmc/detail/attention/materialised.cuh>
 #include <llmc/detail/attention/naive.cuh>
+#include <llmc/detail/bias_gradient.cuh>
 #include <llmc/detail/checks.hpp>
 #include <llmc/detail/launch.cuh>
 #include <llmc/detail/namespace.hpp>
+#include <llmc/device/column_sum.cuh>
 #include <llmc/matmul_context.hpp>
 #include <llmc/types.hpp>
 
@@ -185,19 +189,67 @@ LLMC_TYPES_END
 
 LLMC_NAMESPACE_BEGIN
 
-/// Bytes of scratch that attention_backward needs for this shape in any precision: B * NH * T
-/// floats for `naive` and where `flash` takes it.
+namespace detail {
+
+/// The scratch of attention_backward by itself, without that of dqkv_bias.
+template <attention_backward_variant Variant>
+std::size_t attention_gradient_bytes(const char* function, attention_shape shape) {
+  using variant = attention_backward_variant;
+  if (Variant == variant::naive || (Variant != variant::materialised && flash_takes(shape))) {
+    constexpr std::int64_t aligned = 4;  // floats, for what comes behind
+    const std::int64_t rows = checks::product(function, shape.batch, shape.heads, shape.sequence);
+    return checks::bytes<float>(function, ceil_div(rows, aligned), aligned);
+  }
+  return materialised_backward_workspace(function, shape).bytes();
+}
+
+/// A row of qkv as one of a linear layer's outputs.
+inline row_shape qkv_rows(attention_shape shape) {
+  return {shape.batch * shape.sequence, 3 * shape.heads * shape.head_size};
+}
+
+/// dqkv_bias (+)= sums over the rows of dqkv, by a pass of its own.
+template <int BlockSize>
+void sum_qkv_gradient(const char* function, float* dqkv_bias, void* workspace, const float* dqkv,
+                      attention_shape shape, accumulation mode, cudaStream_t stream) {
+  if (dqkv_bias == nullptr) return;
+  sum_bias_gradient<BlockSize>(function, dqkv_bias, workspace, dqkv, qkv_rows(shape), mode, stream);
+}
+
+/// By the variant flash, whose tensor core kernels leave the sums of dqkv in parts.
+template <int BlockSize>
+void flash_attention_backward(const char* function, flash_backward_arrays arrays, float* dqkv_bias,
+                              void* workspace, attention_shape shape, precision arithmetic,
+                              accumulation mode, cudaStream_t stream) {
+  const std::size_t delta_bytes =
+      attention_gradient_bytes<attention_backward_variant::flash>(function, shape);
+  arrays.delta = static_cast<float*>(workspace);
+  if (dqkv_bias != nullptr) arrays.dqkv_sums = arrays.delta + delta_bytes / sizeof(float);
+  const std::int64_t sums = flash_attention<>{function, shape, arithmetic, stream}.backward(arrays);
+  if (dqkv_bias != nullptr && sums > 0) {
+    column_sum_total<1>(function, {{dqkv_bias}}, arrays.dqkv_sums, qkv_rows(shape).channels, sums,
+                        mode, stream);
+  } else {
+    sum_qkv_gradient<BlockSize>(function, dqkv_bias, workspace, arrays.dqkv, shape, mode, stream);
+  }
+}
+
+}  // namespace detail
+
+/// Bytes of scratch that attention_backward needs for this shape in any precision. For `naive` and
+/// where `flash` takes it they are little more than one float for each row of scores, and one for
+/// each channel of every 64 positions.
 template <attention_backward_variant Variant = attention_backward_variant::automatic>
 std::size_t attention_backward_workspace_bytes(attention_shape shape) {
   using variant = attention_backward_variant;
   constexpr const char* function = "llmc::attention_backward_workspace_bytes";
   checks::require_shape(function, shape);
   if constexpr (Variant == variant::flash) detail::require_flash(function, shape);
-  if (Variant == variant::naive ||
-      (Variant != variant::materialised && detail::flash_takes(shape))) {
-    return checks::bytes<float>(function, shape.batch, shape.heads, shape.sequence);
-  }
-  return detail::materialised_backward_workspace(function, shape).bytes();
+  const std::size_t gradients = detail::attention_gradient_bytes<Variant>(function, shape);
+  const std::size_t pass = detail::column_sum_workspace_bytes(function, detail::qkv_rows(shape), 1);
+  const bool is_flash = Variant == variant::automatic || Variant == variant::flash;
+  const bool makes_sums = is_flash && detail::flash_takes(shape);
+  return std::max(gradients + (makes_sums ? detail::flash_sums_bytes(function, shape) : 0), pass);
 }
 
 /// The gradients of attention_forward. With p = exp(score - lse), dp[t][j] = sum_d dout[t][d]
@@ -207,7 +259,12 @@ std::size_t attention_backward_workspace_bytes(attention_shape shape) {
 ///     dq[t] = scale * sum_j ds[t][j] k[j],  dk[j] = scale * sum_t ds[t][j] q[t],
 ///     dv[j] = sum_t p[t][j] dout[t]
 ///
-/// @param[out]    dqkv      (B, T, 3, NH, HS), overwritten; must not alias an input
+/// @param[out]    dqkv      (B, T, 3, NH, HS), overwritten whatever `mode` says; must not alias an
+///                          input
+/// @param[in,out] dqkv_bias (3, NH, HS), the sums of dqkv over all positions, which are the
+/// gradient
+///                          of the bias of the linear layer that made qkv; overwritten or added to
+///                          as `mode` says; 0 for no positions; null: not computed
 /// @param[out]    workspace attention_backward_workspace_bytes<Variant>(shape) bytes, aligned to
 ///                          16; its contents are lost
 /// @param[in]     dout      (B, T, NH, HS)
@@ -221,9 +278,10 @@ std::size_t attention_backward_workspace_bytes(attention_shape shape) {
 /// Any alignment of dqkv, dout, qkv, out and lse. Deterministic. Throws as attention_forward does.
 template <attention_backward_variant Variant = attention_backward_variant::automatic,
           int BlockSize = attention_backward_block_size<Variant>>
-void attention_backward(float* dqkv, void* workspace, const float* dout, const float* qkv,
-                        const float* out, const float* lse, attention_shape shape,
-                        precision arithmetic, matmul_context& context, cudaStream_t stream) {
+void attention_backward(float* dqkv, float* dqkv_bias, void* workspace, const float* dout,
+                        const float* qkv, const float* out, const float* lse, attention_shape shape,
+                        precision arithmetic, accumulation mode, matmul_context& context,
+                        cudaStream_t stream) {
   using variant = attention_backward_variant;
   static_assert(detail::is_block_size(BlockSize),
                 "attention_backward: BlockSize must be a multiple of 32 between 32 and 1024");
@@ -232,7 +290,10 @@ void attention_backward(float* dqkv, void* workspace, const float* dout, const f
   constexpr const char* function = "llmc::attention_backward";
   checks::require_shape(function, shape);
   if constexpr (Variant == variant::flash) detail::require_flash(function, shape);
-  if (shape.batch == 0 || shape.sequence == 0) return;
+  const auto sum_dqkv = [&] {
+    detail::sum_qkv_gradient<BlockSize>(function, dqkv_bias, workspace, dqkv, shape, mode, stream);
+  };
+  if (shape.batch == 0 || shape.sequence == 0) return sum_dqkv();
   checks::require_pointer(function, "dqkv", dqkv);
   checks::require_pointer(function, "workspace", workspace);
   checks::require_pointer(function, "dout", dout);
@@ -245,8 +306,9 @@ void attention_backward(float* dqkv, void* workspace, const float* dout, const f
   }
   if constexpr (Variant == variant::automatic || Variant == variant::flash) {
     if (detail::flash_takes(shape)) {
-      detail::flash_attention<>{function, shape, arithmetic, stream}.backward(
-          {dqkv, static_cast<float*>(workspace), dout, qkv, out, lse});
+      detail::flash_attention_backward<BlockSize>(function, {dqkv, nullptr, dout, qkv, out, lse},
+                                                  dqkv_bias, workspace, shape, arithmetic, mode,
+                                                  stream);
       return;
     }
   }
@@ -254,6 +316,7 @@ void attention_backward(float* dqkv, void* workspace, const float* dout, const f
     detail::materialised_attention<BlockSize>{function, shape, arithmetic, context, stream}
         .backward(dqkv, workspace, dout, qkv, out, lse);
   }
+  sum_dqkv();
 }
 
 LLMC_NAMESPACE_END

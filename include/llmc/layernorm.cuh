@@ -13,6 +13,7 @@
 #include <cstddef>
 #include <cstdint>
 
+#include <llmc/detail/bias_gradient.cuh>
 #include <llmc/detail/checks.hpp>
 #include <llmc/detail/launch.cuh>
 #include <llmc/detail/layernorm/by_warps.cuh>
@@ -215,8 +216,9 @@ LLMC_TYPES_END
 LLMC_NAMESPACE_BEGIN
 namespace detail {
 
-/// The work of layernorm_backward and residual_layernorm_backward.
-template <layernorm_backward_variant Variant, int BlockSize>
+/// The work of layernorm_backward and residual_layernorm_backward; a.dinp_bias is made if
+/// `SumsDinp`, on the way or by a pass of its own.
+template <layernorm_backward_variant Variant, int BlockSize, bool SumsDinp = false>
 void launch_layernorm_backward(const char* function, const layernorm_backward_arrays& a,
                                row_shape shape, accumulation mode, cudaStream_t stream) {
   checks::require_shape(function, shape);
@@ -243,20 +245,32 @@ void launch_layernorm_backward(const char* function, const layernorm_backward_ar
   } else if constexpr (Variant == variant::warp_per_row) {
     launch_layernorm_backward_by_warps<BlockSize>(function, a, shape, mode, wide, stream);
   } else if (fits_row_registers(shape.channels, BlockSize)) {
-    launch_layernorm_backward_registers<BlockSize>(function, a, shape, mode, wide, stream);
+    if constexpr (SumsDinp) {
+      if (fits_dinp_sums(shape.channels, BlockSize)) {
+        launch_layernorm_backward_registers<BlockSize, true>(function, a, shape, mode, wide,
+                                                             stream);
+        return;
+      }
+    }
+    launch_layernorm_backward_registers<BlockSize, false>(function, a, shape, mode, wide, stream);
   } else if constexpr (Variant == variant::register_partials) {
     checks::refuse_row(function, to_string(Variant), shape.channels,
                        std::int64_t{most_row_floats} * BlockSize);
   } else {
     launch_layernorm_backward_by_warps<BlockSize>(function, a, shape, mode, wide, stream);
   }
+  if constexpr (SumsDinp) {
+    sum_bias_gradient<BlockSize>(function, a.dinp_bias, a.workspace, a.dinp, shape, mode, stream);
+  }
 }
 
-/// Enough for any variant and block size.
-inline std::size_t layernorm_backward_workspace_bytes(const char* function, row_shape shape) {
+/// Enough for any variant and block size; `sums` is 3 where dinp_bias is wanted, else 2.
+inline std::size_t layernorm_backward_workspace_bytes(const char* function, row_shape shape,
+                                                      int sums) {
   checks::require_shape(function, shape);
   const std::size_t by_warps = column_sum_workspace_bytes(function, shape, 2);
-  const std::size_t in_registers = layernorm_backward_registers_workspace_bytes(function, shape);
+  const std::size_t in_registers =
+      layernorm_backward_registers_workspace_bytes(function, shape, sums);
   return by_warps > in_registers ? by_warps : in_registers;
 }
 
@@ -265,7 +279,7 @@ inline std::size_t layernorm_backward_workspace_bytes(const char* function, row_
 /// Bytes of scratch that layernorm_backward needs for this shape.
 inline std::size_t layernorm_backward_workspace_bytes(row_shape shape) {
   return detail::layernorm_backward_workspace_bytes("llmc::layernorm_backward_workspace_bytes",
-                                                    shape);
+                                                    shape, 2);
 }
 
 /// The gradients of layernorm_forward, with norm = (inp - mean) * rstd and dnorm = dout * weight:

@@ -14,9 +14,9 @@
 #include <cstddef>
 #include <cstdint>
 
+#include <llmc/detail/bias_gradient.cuh>
 #include <llmc/detail/checks.hpp>
 #include <llmc/detail/launch.cuh>
-#include <llmc/detail/matmul/bias_gradient.cuh>
 #include <llmc/detail/matmul/ladder/bias.cuh>
 #include <llmc/detail/namespace.hpp>
 #include <llmc/device/column_sum.cuh>

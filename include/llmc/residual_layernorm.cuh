@@ -285,6 +285,9 @@ void launch_residual_layernorm_backward_in_passes(const char* function,
     residual_forward<residual_forward_variant::automatic, BlockSize>(
         a.dinp, a.dinp, a.addend, shape.rows * shape.channels, stream);
   }
+  if (a.dinp_bias != nullptr) {
+    sum_bias_gradient<BlockSize>(function, a.dinp_bias, a.workspace, a.dinp, shape, mode, stream);
+  }
 }
 
 }  // namespace detail
@@ -292,7 +295,7 @@ void launch_residual_layernorm_backward_in_passes(const char* function,
 /// Bytes of scratch that residual_layernorm_backward needs for this shape.
 inline std::size_t residual_layernorm_backward_workspace_bytes(row_shape shape) {
   return detail::layernorm_backward_workspace_bytes(
-      "llmc::residual_layernorm_backward_workspace_bytes", shape);
+      "llmc::residual_layernorm_backward_workspace_bytes", shape, 3);
 }
 
 /// The gradients of residual_layernorm_forward. What reaches `residual` is the sum of the gradients
@@ -300,12 +303,17 @@ inline std::size_t residual_layernorm_backward_workspace_bytes(row_shape shape) 
 ///
 ///     dinp = dresidual + the dinp of layernorm_backward(dout)
 ///
-/// dweight and dbias are those of layernorm_backward.
+/// dweight and dbias are those of layernorm_backward. Where inp2 is what a linear layer with a bias
+/// made, that bias' gradient is a column sum of dinp, which costs little here:
+///
+///     dinp_bias[c] = sum_rows dinp
 ///
 /// @param[out]    dinp      (rows, C), the gradient of inp1 and of inp2; overwritten whatever
 ///                          `mode` says; may alias `dresidual` or `dout`
-/// @param[in,out] dweight   (C), overwritten or added to as `mode` says; 0 for no rows
-/// @param[in,out] dbias     (C), likewise
+/// @param[in,out] dinp_bias (C), overwritten or added to as `mode` says; 0 for no rows; null: not
+///                          computed
+/// @param[in,out] dweight   (C), likewise, but never null
+/// @param[in,out] dbias     (C), likewise, but never null
 /// @param[out]    workspace residual_layernorm_backward_workspace_bytes(shape) bytes; its contents
 ///                          are lost
 /// @param[in]     dout      (rows, C), the gradient of out
@@ -317,25 +325,29 @@ inline std::size_t residual_layernorm_backward_workspace_bytes(row_shape shape) 
 ///
 /// Any alignment. Deterministic, except for `thread_per_row`: the bits depend on the arguments, on
 /// whether the arrays are aligned to 16 bytes, and on Variant and BlockSize, not on the card.
-/// Throws invalid_argument for rows < 0, channels < 1 or a null array other than dresidual;
-/// unsupported if `register_partials` is named for longer rows than it takes; cuda_error if a
-/// launch fails.
+/// Throws invalid_argument for rows < 0, channels < 1 or a null array other than dresidual and
+/// dinp_bias; unsupported if `register_partials` is named for longer rows than it takes; cuda_error
+/// if a launch fails.
 template <
     residual_layernorm_backward_variant Variant = residual_layernorm_backward_variant::automatic,
     int BlockSize = residual_layernorm_backward_block_size<Variant>>
-void residual_layernorm_backward(float* dinp, float* dweight, float* dbias, void* workspace,
-                                 const float* dout, const float* dresidual, const float* residual,
-                                 const float* weight, const float* mean, const float* rstd,
-                                 row_shape shape, accumulation mode, cudaStream_t stream) {
+void residual_layernorm_backward(float* dinp, float* dinp_bias, float* dweight, float* dbias,
+                                 void* workspace, const float* dout, const float* dresidual,
+                                 const float* residual, const float* weight, const float* mean,
+                                 const float* rstd, row_shape shape, accumulation mode,
+                                 cudaStream_t stream) {
   static_assert(
       detail::is_block_size(BlockSize),
       "residual_layernorm_backward: BlockSize must be a multiple of 32 between 32 and 1024");
   constexpr const char* function = "llmc::residual_layernorm_backward";
-  const detail::layernorm_backward_arrays arrays{dinp, dweight,  dbias,  workspace, dresidual,
-                                                 dout, residual, weight, mean,      rstd};
+  const detail::layernorm_backward_arrays arrays{
+      dinp, dweight, dbias, workspace, dresidual, dout, residual, weight, mean, rstd, dinp_bias};
   if constexpr (Variant == residual_layernorm_backward_variant::separate_passes) {
     detail::launch_residual_layernorm_backward_in_passes<Variant, BlockSize>(function, arrays,
                                                                              shape, mode, stream);
+  } else if (dinp_bias != nullptr) {
+    detail::launch_layernorm_backward<detail::without_residual(Variant), BlockSize, true>(
+        function, arrays, shape, mode, stream);
   } else {
     detail::launch_layernorm_backward<detail::without_residual(Variant), BlockSize>(
         function, arrays, shape, mode, stream);

@@ -14,9 +14,12 @@ struct problem {
   std::vector<double> inp1 = widen(random_normal(15, 1)), inp2 = widen(random_normal(15, 2)),
                       weight = widen(random_normal(5, 3)), bias = widen(random_normal(5, 4)),
                       dout = widen(random_normal(15, 5)), dresidual = widen(random_normal(15, 6));
-  std::vector<double> residual, out, mean, rstd, dinp, dweight, dbias;
+  std::vector<double> residual, out, mean, rstd, dinp, dinp_bias, dweight, dbias;
 
-  problem() : residual(15), out(15), mean(3), rstd(3), dinp(15), dweight(5), dbias(5) { forward(); }
+  problem()
+      : residual(15), out(15), mean(3), rstd(3), dinp(15), dinp_bias(5), dweight(5), dbias(5) {
+    forward();
+  }
 
   void forward() {
     llmc::reference::residual_layernorm_forward(residual.data(), out.data(), mean.data(),
@@ -25,8 +28,8 @@ struct problem {
   }
   void backward(double* to, const double* dout_from, const double* dresidual_from) {
     llmc::reference::residual_layernorm_backward(
-        to, dweight.data(), dbias.data(), dout_from, dresidual_from, residual.data(), weight.data(),
-        mean.data(), rstd.data(), shape, accumulation::overwrite);
+        to, dinp_bias.data(), dweight.data(), dbias.data(), dout_from, dresidual_from,
+        residual.data(), weight.data(), mean.data(), rstd.data(), shape, accumulation::overwrite);
   }
 };
 
@@ -54,6 +57,9 @@ TEST_CASE("reference residual_layernorm: backward agrees with finite differences
   check_finite_differences("inp2", p.inp2, p.dinp, loss);
   check_finite_differences("weight", p.weight, p.dweight, loss);
   check_finite_differences("bias", p.bias, p.dbias, loss);
+  std::vector<double> sums(5);
+  for (std::size_t i = 0; i < 15; ++i) sums[i % 5] += p.dinp[i];
+  check_close("dinp_bias", p.dinp_bias, sums, {1e-14, 0});
 }
 
 TEST_CASE("reference residual_layernorm: backward over its inputs, and without dresidual",

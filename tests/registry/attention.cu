@@ -124,8 +124,8 @@ class backward_problem : public problem {
   template <attention_backward_variant Variant, int BlockSize>
   void launch(cudaStream_t stream) {
     void* scratch = workspace(llmc::attention_backward_workspace_bytes<Variant>(shape_));
-    llmc::attention_backward<Variant, BlockSize>(dqkv_, scratch, dout_, qkv_, out_, lse_, shape_,
-                                                 arithmetic(), context_, stream);
+    llmc::attention_backward<Variant, BlockSize>(dqkv_, nullptr, scratch, dout_, qkv_, out_, lse_,
+                                                 shape_, arithmetic(), mode(), context_, stream);
   }
 
   double flops() const override { return product_flops(shape_, 5); }
@@ -133,8 +133,9 @@ class backward_problem : public problem {
  private:
   std::vector<std::vector<double>> reference() const override {
     std::vector<double> dqkv = zeros(3 * vectors_of(shape_));
-    llmc::reference::attention_backward(dqkv.data(), dout_.values().data(), qkv_.values().data(),
-                                        out_.values().data(), lse_.values().data(), shape_);
+    llmc::reference::attention_backward(dqkv.data(), static_cast<double*>(nullptr),
+                                        dout_.values().data(), qkv_.values().data(),
+                                        out_.values().data(), lse_.values().data(), shape_, mode());
     return {dqkv};
   }
 

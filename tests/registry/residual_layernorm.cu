@@ -55,7 +55,7 @@ class backward_problem : public layernorm_backward_problem {
   template <residual_layernorm_backward_variant Variant, int BlockSize>
   void launch(cudaStream_t stream) {
     llmc::residual_layernorm_backward<Variant, BlockSize>(
-        dinp_, dweight_, dbias_,
+        dinp_, nullptr, dweight_, dbias_,
         workspace(llmc::residual_layernorm_backward_workspace_bytes(shape_)), dout_, dresidual_,
         inp_, weight_, mean_, rstd_, shape_, mode(), stream);
   }
@@ -65,9 +65,9 @@ class backward_problem : public layernorm_backward_problem {
     std::vector<double> dinp = zeros(count_);
     std::vector<double> dweight = dweight_.values_before(), dbias = dbias_.values_before();
     llmc::reference::residual_layernorm_backward(
-        dinp.data(), dweight.data(), dbias.data(), dout_.values().data(),
-        dresidual_.values().data(), inp_.values().data(), weight_.values().data(),
-        mean_.values().data(), rstd_.values().data(), shape_, mode());
+        dinp.data(), static_cast<double*>(nullptr), dweight.data(), dbias.data(),
+        dout_.values().data(), dresidual_.values().data(), inp_.values().data(),
+        weight_.values().data(), mean_.values().data(), rstd_.values().data(), shape_, mode());
     return {dinp, dweight, dbias};
   }
 

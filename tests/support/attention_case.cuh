@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "attention_oracle.hpp"
+#include "column_sums.cuh"
 #include "compare.hpp"
 #include "gpu.cuh"
 #include "random.hpp"
@@ -51,8 +52,9 @@ struct attention_case {
     dqkv.resize(qkv.size());
     const std::vector<double> inp = widen(qkv), d = widen(dout);
     llmc::reference::attention_forward(out.data(), lse.data(), inp.data(), shape);
-    llmc::reference::attention_backward(dqkv.data(), d.data(), inp.data(), out.data(), lse.data(),
-                                        shape);
+    llmc::reference::attention_backward(dqkv.data(), static_cast<double*>(nullptr), d.data(),
+                                        inp.data(), out.data(), lse.data(), shape,
+                                        llmc::accumulation::overwrite);
   }
 };
 
@@ -85,10 +87,15 @@ attention_result run_attention(const attention_case& c, llmc::precision arithmet
     llmc::attention_forward<Forward, ForwardBlock>(out, lse, forward_workspace.get(), qkv, c.shape,
                                                    arithmetic, context, s);
   });
-  run({&dqkv}, [&](cudaStream_t s) {
-    llmc::attention_backward<Backward, BackwardBlock>(dqkv, backward_workspace.get(), dout, qkv,
-                                                      out, lse, c.shape, arithmetic, context, s);
+  const llmc::accumulation mode =
+      misalignment == 0 ? llmc::accumulation::overwrite : llmc::accumulation::add;
+  output dqkv_bias(3 * c.shape.heads * c.shape.head_size, mode, misalignment);
+  run({&dqkv, &dqkv_bias}, [&](cudaStream_t s) {
+    llmc::attention_backward<Backward, BackwardBlock>(dqkv, dqkv_bias, backward_workspace.get(),
+                                                      dout, qkv, out, lse, c.shape, arithmetic,
+                                                      mode, context, s);
   });
+  check_column_sums("dqkv_bias", dqkv_bias.values(), dqkv.values(), mode);
   CHECK(forward_workspace.guards_intact());
   CHECK(backward_workspace.guards_intact());
   return {out.values(), lse.values(), dqkv.values()};

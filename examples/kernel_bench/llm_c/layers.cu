@@ -130,7 +130,7 @@ void measure_layernorm_backward(peer_bench& bench) {
   clear(no_residual, bench.stream);
 
   const auto measure = [&](const char* operation, const floats& dinp_before) {
-    llmc::residual_layernorm_backward(our_dinp, our_dweight, our_dbias, workspace, dout,
+    llmc::residual_layernorm_backward(our_dinp, nullptr, our_dweight, our_dbias, workspace, dout,
                                       dinp_before, inp, weight, mean, rstd, row_shape,
                                       accumulation::overwrite, bench.stream);
     bench.measure(

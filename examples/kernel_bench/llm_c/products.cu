@@ -87,8 +87,8 @@ void measure_attention(peer_bench& bench) {
   }
   {
     const bytes workspace = make_workspace(llmc::attention_backward_workspace_bytes(head_shape));
-    llmc::attention_backward(our_dqkv, workspace, dout, qkv, ours, lse, head_shape, precision::ieee,
-                             context, bench.stream);
+    llmc::attention_backward(our_dqkv, nullptr, workspace, dout, qkv, ours, lse, head_shape,
+                             precision::ieee, accumulation::overwrite, context, bench.stream);
   }
 
   const floats out(activations), by_head(3 * activations), probabilities(scores);

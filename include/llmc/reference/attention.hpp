@@ -74,9 +74,11 @@ void attention_forward(Real* out, Real* lse, const Real* qkv, attention_shape sh
   });
 }
 
+/// `dqkv_bias` may be null.
 template <class Real>
-void attention_backward(Real* dqkv, const Real* dout, const Real* qkv, const Real* out,
-                        const Real* lse, attention_shape shape) {
+void attention_backward(Real* dqkv, Real* dqkv_bias, const Real* dout, const Real* qkv,
+                        const Real* out, const Real* lse, attention_shape shape,
+                        accumulation mode) {
   checks::require_shape("llmc::reference::attention_backward", shape);
   const std::int64_t T = shape.sequence;
   const std::int64_t HS = shape.head_size;
@@ -108,6 +110,9 @@ void attention_backward(Real* dqkv, const Real* dout, const Real* qkv, const Rea
       store(dqkv + at.qkv(2, t), dv.data() + t * HS);
     }
   });
+  if (dqkv_bias != nullptr) {
+    matmul_bias_backward(dqkv_bias, dqkv, {shape.batch * T, 3 * shape.heads * HS}, mode);
+  }
 }
 
 }  // namespace reference

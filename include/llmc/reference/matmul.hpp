@@ -52,6 +52,20 @@ void matmul_forward(Real* out, const Real* inp, const Real* weight, const Real* 
   });
 }
 
+/// The sums over the rows of a layer's dout (rows, OC).
+template <class Real>
+void matmul_bias_backward(Real* dbias, const Real* dout, row_shape shape, accumulation mode) {
+  checks::require_shape("llmc::reference::matmul_bias_backward", shape);
+  parallel_for(shape.channels, [&](std::int64_t o) {
+    double sum = 0;
+    for (std::int64_t row = 0; row < shape.rows; ++row) {
+      sum += static_cast<double>(dout[row * shape.channels + o]);
+    }
+    if (mode == accumulation::add) sum += static_cast<double>(dbias[o]);
+    dbias[o] = static_cast<Real>(sum);
+  });
+}
+
 template <class Real>
 void matmul_backward(Real* dinp, Real* dweight, Real* dbias, const Real* dout, const Real* inp,
                      const Real* weight, matmul_shape shape, accumulation mode) {
@@ -84,13 +98,7 @@ void matmul_backward(Real* dinp, Real* dweight, Real* dbias, const Real* dout, c
       }
     });
   }
-  if (dbias != nullptr) {
-    parallel_for(OC, [&](std::int64_t o) {
-      double sum = 0;
-      for (std::int64_t row = 0; row < rows; ++row) sum += static_cast<double>(dout[row * OC + o]);
-      put(dbias[o], sum);
-    });
-  }
+  if (dbias != nullptr) matmul_bias_backward(dbias, dout, {rows, OC}, mode);
 }
 
 }  // namespace reference

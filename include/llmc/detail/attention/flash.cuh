@@ -44,6 +44,16 @@ inline void require_flash(const char* function, attention_shape shape) {
                     std::to_string(shape.sequence) + ", heads " + std::to_string(shape.heads));
 }
 
+/// Rows of the smallest blocks of the kernels for backward.
+inline constexpr std::int64_t flash_fewest_backward_rows = 64;
+
+/// Enough for flash_backward_arrays::dqkv_sums in any precision.
+inline std::size_t flash_sums_bytes(const char* function, attention_shape shape) {
+  return checks::bytes<float>(function, shape.batch,
+                              ceil_div(shape.sequence, flash_fewest_backward_rows), 3, shape.heads,
+                              shape.head_size);
+}
+
 // ---- tiles: for heads of 64 the best of those tried on an H100, for others not yet tuned ----
 
 /// Shared memory is what bounds the blocks on an SM, so larger heads get shorter tiles; registers
@@ -64,6 +74,7 @@ struct flash_mma_tiles {
   static constexpr int backward_m_tiles = plain && small_head ? 2 : 1;
   static constexpr int backward_inner = Features < 128 ? 32 : 16;
   using backward = flash_tiles<Arithmetic, Features, backward_m_tiles, backward_inner, 2, 2>;
+  static_assert(backward::rows >= flash_fewest_backward_rows);
 };
 
 template <int Features>
@@ -127,11 +138,17 @@ class flash_attention {
     with_fma_tiles<1>([&](auto tiles) { forward_fma<decltype(tiles)>(arrays); });
   }
 
-  void backward(const flash_backward_arrays& arrays) const {
-    const bool done =
-        with_tensor_cores([&](auto tiles) { return backward_mma<decltype(tiles)>(arrays); });
-    if (done) return;
+  /// Returns how many sums of each column of dqkv there are in arrays.dqkv_sums: 0 if no tensor
+  /// cores were used, whose kernels alone make them.
+  std::int64_t backward(const flash_backward_arrays& arrays) const {
+    std::int64_t sums = 0;
+    const bool done = with_tensor_cores([&](auto tiles) {
+      sums = shape_.batch * ceil_div(shape_.sequence, decltype(tiles)::backward::rows);
+      return backward_mma<decltype(tiles)>(arrays);
+    });
+    if (done) return sums;
     with_fma_tiles<2>([&](auto tiles) { backward_fma<decltype(tiles)>(arrays); });
+    return 0;
   }
 
   /// In FP32 multiply-adds, with tiles that hold a head.

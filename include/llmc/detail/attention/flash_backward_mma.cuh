@@ -73,6 +73,15 @@ __device__ __forceinline__ void prepare_queries(const flash_problem& p,
   }
 }
 
+/// Where the sums over a block's rows go: those of dq; of dk and dv `channels` further each.
+template <class Tiles>
+__device__ __forceinline__ float* sums_of_block(const flash_backward_arrays& arrays,
+                                                const flash_head& head, int block_row,
+                                                int row_blocks) {
+  return arrays.dqkv_sums + (head.batch * row_blocks + block_row / Tiles::rows) * head.qkv_stride +
+         head.within;
+}
+
 /// dq of a block of queries, and their delta.
 template <class Tiles>
 __device__ __forceinline__ void flash_backward_queries_block(const flash_problem& p,
@@ -132,6 +141,10 @@ __device__ __forceinline__ void flash_backward_queries_block(const flash_problem
   }
   store_rows<Tiles>(p, dq, arrays.dqkv + head.qkv, head.qkv_stride, first_row,
                     [&](int, int) { return p.scale; });
+  if (arrays.dqkv_sums != nullptr) {
+    store_column_sums<Tiles>(p, dq, sums_of_block<Tiles>(arrays, head, block_row, row_blocks),
+                             first_row, p.scale, shared);
+  }
 }
 
 /// Streams lse and delta of the queries of each tile into shared memory, beside the tiles and
@@ -283,6 +296,11 @@ __device__ __forceinline__ void flash_backward_keys_block(const flash_problem& p
   store_rows<Tiles>(p, dk, dkeys, head.qkv_stride, first_row, [&](int, int) { return p.scale; });
   store_rows<Tiles>(p, dv, dkeys + head.channels, head.qkv_stride, first_row,
                     [&](int, int) { return 1.0f; });
+  if (arrays.dqkv_sums != nullptr) {
+    float* const to = sums_of_block<Tiles>(arrays, head, block_row, row_blocks) + head.channels;
+    store_column_sums<Tiles>(p, dk, to, first_row, p.scale, shared);
+    store_column_sums<Tiles>(p, dv, to + head.channels, first_row, 1.0f, shared);
+  }
 }
 
 /// The shared memory of the kernel for keys.

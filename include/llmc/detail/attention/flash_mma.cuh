@@ -220,5 +220,48 @@ __device__ __forceinline__ void store_rows(const flash_problem& p,
   }
 }
 
+/// Stores the sums over the block's rows of what store_rows stores with `factor`, of all the head's
+/// features. Every thread of the block must call it; `shared` may be where its tiles were.
+template <class Tiles>
+__device__ __forceinline__ void store_column_sums(const flash_problem& p,
+                                                  const typename Tiles::row_sums& sums, float* to,
+                                                  int first_row, float factor, float* shared) {
+  constexpr int features = Tiles::features;
+  const int g = device::mma_lane().g;
+  device::mma_accumulators<1, features / 8> totals = {};
+#pragma unroll
+  for (int n = 0; n < features / 8; ++n) {
+#pragma unroll
+    for (int column = 0; column < 2; ++column) {
+      float& total = totals[0][n][column];
+#pragma unroll
+      for (int m = 0; m < Tiles::m_tiles; ++m) {
+#pragma unroll
+        for (int half = 0; half < 2; ++half) {
+          const int row = first_row + 16 * m + 8 * half + g;
+          if (row < p.positions) total += sums[m][n][2 * half + column];
+        }
+      }
+#pragma unroll
+      for (int distance = 4; distance < 32; distance *= 2) {  // over g
+        total += __shfl_xor_sync(0xffffffffu, total, distance);
+      }
+      total *= factor;
+    }
+  }
+  __syncthreads();  // all are done with what shared memory held
+  float* const own = shared + own_warp() * features;
+  device::for_each_sum_chunk<1, features>(totals, [&](int, int half, int feature, float4 x) {
+    if (half == 0 && g == 0) *reinterpret_cast<float4*>(own + feature) = x;
+  });
+  __syncthreads();
+  for (int f = static_cast<int>(threadIdx.x); f < p.head_size; f += Tiles::threads) {
+    float total = 0.0f;
+#pragma unroll
+    for (int warp = 0; warp < Tiles::warps; ++warp) total += shared[warp * features + f];
+    to[f] = total;
+  }
+}
+
 }  // namespace detail
 LLMC_NAMESPACE_END

@@ -32,7 +32,9 @@ struct flash_problem {
   float scale;  ///< 1 / sqrt(HS)
 };
 
-/// The arrays of attention_forward and attention_backward; `delta` is (B, NH, T).
+/// The arrays of attention_forward and attention_backward; `delta` is (B, NH, T). `dqkv_sums`
+/// (batch, blocks of rows, 3, NH, HS) gets the sums of dqkv over the rows of each block; may be
+/// null.
 struct flash_forward_arrays {
   float* out;
   float* lse;
@@ -45,6 +47,7 @@ struct flash_backward_arrays {
   const float* qkv;
   const float* out;
   const float* lse;
+  float* dqkv_sums = nullptr;
 };
 
 inline constexpr float log2_of_e = 1.4426950408889634f;
@@ -80,6 +83,8 @@ struct flash_block {
 
 /// The vectors of one head: where position 0 lies, and the floats from one position to the next.
 struct flash_head {
+  std::int64_t batch;
+  int within;  ///< a row of q, k or v: where the head's features begin
   std::int64_t qkv;
   std::int64_t out;
   std::int64_t row_sums;  ///< in lse and delta
@@ -87,8 +92,8 @@ struct flash_head {
   int qkv_stride;
 
   __device__ __forceinline__ flash_head(const flash_problem& p, std::int64_t head) {
-    const std::int64_t batch = head / p.heads;
-    const std::int64_t within = (head - batch * p.heads) * p.head_size;
+    batch = head / p.heads;
+    within = static_cast<int>(head - batch * p.heads) * p.head_size;
     channels = p.heads * p.head_size;
     qkv_stride = 3 * channels;
     qkv = batch * p.positions * qkv_stride + within;

@@ -4,8 +4,10 @@
 
 #include <llmc/detail/cuda_only.hpp>
 
+#include <cstddef>
 #include <cstdint>
 #include <string>
+#include <type_traits>
 
 #include <llmc/detail/checks.hpp>
 #include <llmc/detail/launch.cuh>
@@ -118,6 +120,7 @@ struct layernorm_backward_arrays {
   const float* weight;
   const float* mean;
   const float* rstd;
+  float* dinp_bias = nullptr;  ///< column sums of dinp; may be null
 };
 
 /// How many blocks share the rows of a backward pass. A function of shape and block size alone, so
@@ -134,12 +137,69 @@ constexpr std::int64_t layernorm_backward_blocks(row_shape shape, int block_size
   return wanted < resident ? wanted : resident;
 }
 
-/// Enough for any block size.
+/// Enough for any block size; `sums` are those of layernorm_backward_registers_kernel.
 inline std::size_t layernorm_backward_registers_workspace_bytes(const char* function,
-                                                                row_shape shape) {
-  return checks::bytes<float>(function, layernorm_backward_blocks(shape, device::warp_size), 2,
+                                                                row_shape shape, int sums) {
+  return checks::bytes<float>(function, layernorm_backward_blocks(shape, device::warp_size), sums,
                               shape.channels);
 }
+
+/// The sums of dinp over the rows of each group of a block, in dynamic shared memory, since the
+/// registers are full. A thread has the same columns in every row, so only the end needs a barrier.
+template <int Width, int Floats, int Threads, int BlockSize>
+class dinp_sums {
+  using registers = device::row_registers<Width, Floats, Threads>;
+  static constexpr int groups = BlockSize / Threads;
+
+ public:
+  static std::size_t shared_bytes(std::int64_t channels) {
+    return sizeof(float) * static_cast<std::size_t>(groups * channels);
+  }
+
+  __device__ __forceinline__ dinp_sums(float* memory, int rank, int channels)
+      : memory_(memory),
+        own_(memory + static_cast<int>(threadIdx.x) / Threads * channels),
+        rank_(rank),
+        channels_(channels) {
+    registers().store(own_, rank, channels);
+  }
+
+  __device__ __forceinline__ void add(const registers& dinp) const {
+    registers::for_each_pack(rank_, channels_, [&](int k, int c) {
+      device::store_or_add(own_ + c, dinp.values[k], true);
+    });
+  }
+
+  /// Writes the block's sums. Every thread of the block must call it.
+  __device__ __forceinline__ void finish(float* to) const {
+    __syncthreads();
+    for (int c = static_cast<int>(threadIdx.x); c < channels_; c += BlockSize) {
+      float total = 0.0f;
+#pragma unroll 8
+      for (int group = 0; group < groups; ++group) total += memory_[group * channels_ + c];
+      to[c] = total;
+    }
+  }
+
+ private:
+  float* memory_;
+  float* own_;
+  int rank_;
+  int channels_;
+};
+
+/// Where nobody asks for them.
+struct no_dinp_sums {
+  static std::size_t shared_bytes(std::int64_t) { return 0; }
+  __device__ __forceinline__ no_dinp_sums(float*, int, int) {}
+  template <class Registers>
+  __device__ __forceinline__ void add(const Registers&) const {}
+  __device__ __forceinline__ void finish(float*) const {}
+};
+
+template <bool SumsDinp, int Width, int Floats, int Threads, int BlockSize>
+using dinp_sums_if =
+    std::conditional_t<SumsDinp, dinp_sums<Width, Floats, Threads, BlockSize>, no_dinp_sums>;
 
 /// Adds up the warps' partial sums in the order of the warps and writes them to partials[2][C].
 /// Every thread of the block must call it.
@@ -173,8 +233,9 @@ __device__ __forceinline__ void store_warps_partials(
   }
 }
 
-/// dinp, and each block's share of dweight and dbias, for column_sum_total.
-template <int Width, int Floats, int Threads, int BlockSize>
+/// dinp, and each block's share of dweight and dbias and, if `SumsDinp`, of the column sums of
+/// dinp, for column_sum_total.
+template <int Width, int Floats, int Threads, int BlockSize, bool SumsDinp>
 __global__ void __launch_bounds__(BlockSize, BlockSize <= (Floats <= 24 ? 256 : 128) ? 2 : 1)
     layernorm_backward_registers_kernel(float* dinp, float* partials, const float* addend,
                                         const float* dout, const float* inp, const float* weight,
@@ -186,6 +247,9 @@ __global__ void __launch_bounds__(BlockSize, BlockSize <= (Floats <= 24 ? 256 : 
   row_group group(storage);
   const int channels = static_cast<int>(shape.channels);
   registers sums[2];  // of dweight and dbias
+  extern __shared__ __align__(16) float dinp_memory[];
+  const dinp_sums_if<SumsDinp, Width, Floats, Threads, BlockSize> sums_of_dinp(
+      dinp_memory, group.rank(), channels);
   row_group::for_each_row(shape.rows, [&](std::int64_t row) {
     const std::int64_t offset = row * shape.channels;
     registers d, x;
@@ -198,9 +262,12 @@ __global__ void __launch_bounds__(BlockSize, BlockSize <= (Floats <= 24 ? 256 : 
     device::layernorm_backward_registers(group, dinp + offset, sums[0], sums[1],
                                          addend == nullptr ? nullptr : addend + offset, d, x,
                                          weight, channels, {mean[row], rstd[row]});
+    sums_of_dinp.add(d);
   });
 
-  float* block_partials = partials + static_cast<std::int64_t>(blockIdx.x) * 2 * shape.channels;
+  constexpr int kinds = SumsDinp ? 3 : 2;
+  float* block_partials = partials + static_cast<std::int64_t>(blockIdx.x) * kinds * shape.channels;
+  sums_of_dinp.finish(block_partials + 2 * shape.channels);
   if constexpr (Threads == device::warp_size) {
     store_warps_partials<BlockSize>(block_partials, sums, channels);
   } else {
@@ -210,7 +277,7 @@ __global__ void __launch_bounds__(BlockSize, BlockSize <= (Floats <= 24 ? 256 : 
 }
 
 /// `wide` says whether all arrays but the workspace can be read 16 bytes at a time.
-template <int BlockSize>
+template <int BlockSize, bool SumsDinp>
 void launch_layernorm_backward_registers(const char* function, const layernorm_backward_arrays& a,
                                          row_shape shape, accumulation mode, bool wide,
                                          cudaStream_t stream) {
@@ -219,12 +286,27 @@ void launch_layernorm_backward_registers(const char* function, const layernorm_b
   with_row_registers<BlockSize>(
       wide && is_16_byte_aligned(partials), shape.channels,
       [&](auto width, auto floats, auto threads) {
-        launch({function, blocks, BlockSize, 0, stream},
-               layernorm_backward_registers_kernel<width(), floats(), threads(), BlockSize>, a.dinp,
-               partials, a.addend, a.dout, a.inp, a.weight, a.mean, a.rstd, shape);
+        using sums = dinp_sums_if<SumsDinp, width(), floats(), threads(), BlockSize>;
+        launch(
+            {function, blocks, BlockSize, sums::shared_bytes(shape.channels), stream},
+            layernorm_backward_registers_kernel<width(), floats(), threads(), BlockSize, SumsDinp>,
+            a.dinp, partials, a.addend, a.dout, a.inp, a.weight, a.mean, a.rstd, shape);
       });
-  column_sum_total<2>(function, {{a.dweight, a.dbias}}, partials, shape.channels, blocks, mode,
-                      stream);
+  if constexpr (SumsDinp) {
+    column_sum_total<3>(function, {{a.dweight, a.dbias, a.dinp_bias}}, partials, shape.channels,
+                        blocks, mode, stream);
+  } else {
+    column_sum_total<2>(function, {{a.dweight, a.dbias}}, partials, shape.channels, blocks, mode,
+                        stream);
+  }
+}
+
+/// Whether the kernel's blocks can keep sums of dinp in what shared memory every card has.
+constexpr bool fits_dinp_sums(std::int64_t channels, int block_size) {
+  constexpr std::int64_t most_bytes = 40 * 1024;
+  const bool by_warps = fits_row_registers(channels, device::warp_size);
+  const std::int64_t groups = by_warps ? block_size / device::warp_size : 1;
+  return groups * channels * static_cast<std::int64_t>(sizeof(float)) <= most_bytes;
 }
 
 }  // namespace detail

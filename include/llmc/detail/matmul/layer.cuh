@@ -9,9 +9,9 @@
 #include <limits>
 #include <string>
 
+#include <llmc/detail/bias_gradient.cuh>
 #include <llmc/detail/checks.hpp>
 #include <llmc/detail/launch.cuh>
-#include <llmc/detail/matmul/bias_gradient.cuh>
 #include <llmc/detail/matmul/ladder/multiply.cuh>
 #include <llmc/detail/matmul/ladder/rung.hpp>
 #include <llmc/detail/matmul/multiply.cuh>
