@@ -263,3 +263,19 @@ TEST_CASE("softmax_backward refuses what it cannot do", "[softmax]") {
                       &x, &x, &x, {1, 4097}, nullptr)),
                   llmc::unsupported);
 }
+
+TEST_CASE("softmax by row_on_chip takes no row that does not fit", "[softmax]") {
+  LLMC_REQUIRE_GPU();
+  const row_shape wide{1, 400000};
+  const buffer<float> out(wide.channels), inp(wide.channels), dinp(wide.channels);
+  const stream s;
+  const std::string why =
+      "the variant row_on_chip takes rows that begin at 16-byte boundaries and fit the registers "
+      "and the shared memory of this device, got 400000 columns";
+  CHECK_THROWS_WITH(
+      (llmc::softmax_forward<softmax_forward_variant::row_on_chip, 512>(out, inp, wide, s)),
+      "llmc::softmax_forward: " + why);
+  CHECK_THROWS_WITH(
+      (llmc::softmax_backward<softmax_backward_variant::row_on_chip, 512>(dinp, inp, out, wide, s)),
+      "llmc::softmax_backward: " + why);
+}

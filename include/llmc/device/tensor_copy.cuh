@@ -34,16 +34,6 @@ __device__ __forceinline__ void copy_box(std::uint32_t to, const CUtensorMap& ma
       : "memory");
 }
 
-/// The box of a map of rank 5 that begins at {x, 0, 0, 0, w}.
-__device__ __forceinline__ void copy_box_5d(std::uint32_t to, const CUtensorMap& map, int x, int w,
-                                            mbarrier done) {
-  asm volatile(
-      "cp.async.bulk.tensor.5d.shared::cluster.global.mbarrier::complete_tx::bytes "
-      "[%0], [%1, {%2, %3, %3, %3, %4}], [%5];" ::"r"(to),
-      "l"(&map), "r"(x), "r"(0), "r"(w), "r"(done.address)
-      : "memory");
-}
-
 /// Makes this thread's ordinary stores to shared memory visible to the tensor cores' and bulk
 /// copies' way of reading it. Before the barrier that tells others of the stores.
 __device__ __forceinline__ void publish_to_async_proxy() {
@@ -68,6 +58,9 @@ __device__ __forceinline__ void store_shared_4(std::uint32_t to, const std::uint
   asm volatile("st.shared.v4.b32 [%0], {%1, %2, %3, %4};" ::"r"(to), "r"(x[0]), "r"(x[1]),
                "r"(x[2]), "r"(x[3])
                : "memory");
+}
+__device__ __forceinline__ void store_shared_2(std::uint32_t to, float x, float y) {
+  asm volatile("st.shared.v2.f32 [%0], {%1, %2};" ::"r"(to), "f"(x), "f"(y) : "memory");
 }
 __device__ __forceinline__ void store_shared_1(std::uint32_t to, std::uint32_t x) {
   asm volatile("st.shared.b32 [%0], %1;" ::"r"(to), "r"(x) : "memory");

@@ -45,14 +45,15 @@ struct candidates {
   int preferred = -1;   ///< who does it unless the context was tuned; -1: cuBLASLt
 };
 
-/// A matrix cut in boxes for bulk copies to shared memory, innermost extent first. Boxes are
-/// swizzled by 128 bytes, and what lies outside is zero.
+/// A matrix as it lies in memory, cut in boxes for bulk copies to shared memory. Boxes are swizzled
+/// by 128 bytes, and what lies outside the matrix is zero.
 struct tensor_box {
   const float* data;
-  int rank;
-  std::uint64_t extents[5];
-  std::uint64_t strides[4];  ///< bytes from one to the next in all extents but the first
-  std::uint32_t box[5];
+  std::uint64_t columns;
+  std::uint64_t rows;
+  std::uint64_t row_bytes;  ///< from one row to the next
+  std::uint32_t box_columns;
+  std::uint32_t box_rows;
   bool rounds_to_tf32;
 };
 

@@ -129,12 +129,8 @@ void add_tf32_wgmma(candidate_list& to, const products::product& p, bool prefer_
     using tiles = direct_tiles<!InnerFirst2>;
     if (!direct_kernel_is_there<tiles>(context)) {
       to.explain("this build or card has no wgmma");
-    } else if (!tiles::swapped && p.columns % 32 != 0) {
-      to.explain("the columns are not a multiple of 32");
     } else if (!tiles::swapped && p.then.column_sums != nullptr) {
       to.explain("the kernel makes no sums of columns in this layout");
-    } else if (tiles::swapped && p.then.bias != nullptr) {
-      to.explain("the kernel adds no bias in this layout");
     } else {
       to.add<multiply_by_wgmma_direct<tiles::swapped>>("wgmma direct 128x256",
                                                        tiles::swapped || prefer_forward);

@@ -32,18 +32,16 @@ class tensor_map_cache {
   }
 
  private:
-  using key = std::array<std::uint64_t, 17>;
+  using key = std::array<std::uint64_t, 7>;
 
   static key key_of(const tensor_box& b) {
-    key k{};
-    std::size_t n = 0;
-    k[n++] = static_cast<std::uint64_t>(reinterpret_cast<std::uintptr_t>(b.data));
-    for (int i = 0; i < b.rank; ++i) k[n++] = b.extents[i];
-    for (int i = 0; i + 1 < b.rank; ++i) k[n++] = b.strides[i];
-    for (int i = 0; i < b.rank; ++i) k[n++] = b.box[i];
-    k[15] = static_cast<std::uint64_t>(b.rank);
-    k[16] = b.rounds_to_tf32 ? 1 : 0;
-    return k;
+    return {static_cast<std::uint64_t>(reinterpret_cast<std::uintptr_t>(b.data)),
+            b.columns,
+            b.rows,
+            b.row_bytes,
+            b.box_columns,
+            b.box_rows,
+            b.rounds_to_tf32 ? std::uint64_t{1} : 0};
   }
 
   /// The driver's function, without linking the driver.
@@ -68,13 +66,14 @@ class tensor_map_cache {
 
   CUtensorMap encode(const char* function, const tensor_box& b) {
     CUtensorMap map{};
-    const cuuint32_t steps[5] = {1, 1, 1, 1, 1};
-    cuuint64_t extents[5] = {}, strides[4] = {};
-    for (int i = 0; i < b.rank; ++i) extents[i] = b.extents[i];
-    for (int i = 0; i + 1 < b.rank; ++i) strides[i] = b.strides[i];
+    constexpr cuuint32_t rank = 2;
+    const cuuint64_t extents[rank] = {b.columns, b.rows};
+    const cuuint64_t strides[rank - 1] = {b.row_bytes};
+    const cuuint32_t box[rank] = {b.box_columns, b.box_rows};
+    const cuuint32_t steps[rank] = {1, 1};
     const CUresult code = encoder(function)(
         &map, b.rounds_to_tf32 ? CU_TENSOR_MAP_DATA_TYPE_TFLOAT32 : CU_TENSOR_MAP_DATA_TYPE_FLOAT32,
-        static_cast<cuuint32_t>(b.rank), const_cast<float*>(b.data), extents, strides, b.box, steps,
+        rank, const_cast<float*>(b.data), extents, strides, box, steps,
         CU_TENSOR_MAP_INTERLEAVE_NONE, CU_TENSOR_MAP_SWIZZLE_128B,
         CU_TENSOR_MAP_L2_PROMOTION_L2_256B, CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE);
     if (code != CUDA_SUCCESS) {

@@ -36,9 +36,6 @@ namespace detail {
 template <bool Swapped>
 struct direct_tiles {
   static constexpr bool swapped = Swapped;
-  static constexpr bool x3 = false;
-  static constexpr bool has_column_sums = false;  ///< of store_tile
-  static constexpr int row_blocks = 1;
   static constexpr int rows = 128;
   static constexpr int columns = 256;
   static constexpr int sums = 128;
@@ -48,7 +45,10 @@ struct direct_tiles {
   static constexpr std::uint32_t first_bytes = rows * 128;
   static constexpr std::uint32_t stage_bytes = first_bytes + columns * 128;
   static constexpr int stages = 4;
-  static constexpr std::uint32_t shared_bytes = stages * stage_bytes + 1024;
+  static constexpr int part_side = 64;  ///< see turning_stage
+  static constexpr std::uint32_t part_bytes = part_side * part_side * 4;
+  static constexpr std::uint32_t shared_bytes =
+      stages * stage_bytes + consumers * part_bytes + 1024;
   static constexpr int consumer_registers = 232;
   static constexpr int loader_registers = 40;
 };
@@ -67,6 +67,10 @@ class direct_memory {
   }
   __device__ __forceinline__ std::uint32_t second(int stage) const {
     return first(stage) + Tiles::first_bytes;
+  }
+  /// The turning_stage of a consumer group.
+  __device__ __forceinline__ std::uint32_t turning(int group) const {
+    return first(Tiles::stages) + group * Tiles::part_bytes;
   }
   __device__ __forceinline__ device::mbarrier full(int stage) const {
     return {barriers_ + stage * device::mbarrier::bytes};
@@ -114,8 +118,7 @@ __device__ __forceinline__ void run_loader(const wgmma_problem& p, const CUtenso
         device::copy_box(second, second_map, k, part.column * Tiles::columns, full);
       } else {
         device::copy_box(first, first_map, k, part.row * Tiles::rows, full);
-        // Rank 5, so that the columns arrive in the order that store_tile describes.
-        device::copy_box_5d(second, second_map, k, part.column * (Tiles::columns / 32), full);
+        device::copy_box(second, second_map, k, part.column * Tiles::columns, full);
       }
       at.advance();
     }
@@ -124,7 +127,7 @@ __device__ __forceinline__ void run_loader(const wgmma_problem& p, const CUtenso
 
 // ---- the consumers ----
 
-/// What a thread of a consumer is, and which rows of a tile it has.
+/// What a thread of a consumer is. Its group has 64 rows of a tile.
 template <class Tiles>
 struct direct_consumer {
   int group = static_cast<int>(threadIdx.x) / 128;
@@ -138,12 +141,6 @@ struct direct_consumer {
     return 4 * (g / 2 % 2) + 2 * (warp % 2) + g / 4;
   }
   __device__ __forceinline__ int swapped_box() const { return group * 2 + warp / 2; }
-
-  __device__ __forceinline__ int row(const tile_part& part, int, int h) const {
-    const int in_tile = Tiles::swapped ? 32 * swapped_box() + 4 * swapped_chunk() + 2 * (g % 2) + h
-                                       : 64 * group + 16 * warp + g + 8 * h;
-    return part.row * Tiles::rows + in_tile;
-  }
 };
 
 /// Both operands from shared memory.
@@ -226,63 +223,128 @@ __device__ __forceinline__ void sum_swapped(float (&sums)[Tiles::sums],
   }
 }
 
-/// Stores a thread's sums over the two 128 rows of a tile for its two columns, once they are added
-/// over the four threads that have these columns.
-__device__ __forceinline__ void store_swapped_column_sums(const wgmma_problem& p,
-                                                          device::pack<2> (&sums)[2], int first_row,
-                                                          int column, int t) {
+/// Where a consumer group turns its sums, so that they go out as whole rows: a part, 64 x 64, of
+/// its share of a tile at a time. Chunks of 4 are swizzled, so that neither the pairs that
+/// stage_part writes nor the rows that are read meet in a bank.
+template <class Tiles>
+class turning_stage {
+ public:
+  static constexpr int side = Tiles::part_side;
+  static constexpr int chunks = side / 4;  ///< of a row
+
+  __device__ __forceinline__ explicit turning_stage(std::uint32_t memory) : memory_(memory) {}
+
+  __device__ __forceinline__ std::uint32_t chunk(int row, int chunk) const {
+    const int swizzle = Tiles::swapped ? row / 2 % 4 : row % 4 * 2;
+    return memory_ + static_cast<std::uint32_t>(row * side * 4 + ((chunk ^ swizzle) << 4));
+  }
+
+ private:
+  std::uint32_t memory_;
+};
+
+/// Writes a thread's sums of part `part` to the stage. Sum 4j + 2h + e is for column 8j + 2t + e
+/// and the thread's row h; swapped for row 8j + 2t + e and the thread's column h, two consecutive
+/// ones.
+template <class Tiles>
+__device__ __forceinline__ void stage_part(const turning_stage<Tiles>& stage,
+                                           const float (&sums)[Tiles::sums], int part,
+                                           const direct_consumer<Tiles>& self) {
+  constexpr int steps = turning_stage<Tiles>::side / 8;
 #pragma unroll
-  for (int half = 0; half < 2; ++half) {
+  for (int j = 0; j < Tiles::columns / 8; ++j) {
+    if (j / steps != part) continue;  // the same for all threads; registers have no index
 #pragma unroll
     for (int i = 0; i < 2; ++i) {
-      float& sum = sums[half][i];
-      sum += __shfl_xor_sync(0xffffffffu, sum, 1);
-      sum += __shfl_xor_sync(0xffffffffu, sum, 2);
-    }
-    const int row = first_row + 128 * half;
-    if (t == 0 && column < p.columns && row < p.rows) {
-      device::store<2>(p.to.column_sums + std::int64_t{row / 128} * p.columns + column, sums[half]);
+      if constexpr (Tiles::swapped) {
+        const int chunk = 8 * (self.warp / 2) + self.swapped_chunk();
+        const std::uint32_t to = stage.chunk(8 * (j % steps) + 2 * self.t + i, chunk);
+        device::store_shared_2(to + 8 * (self.g % 2), sums[4 * j + i], sums[4 * j + 2 + i]);
+      } else {
+        const std::uint32_t to =
+            stage.chunk(16 * self.warp + self.g + 8 * i, 2 * (j % steps) + self.t / 2);
+        device::store_shared_2(to + 8 * (self.t % 2), sums[4 * j + 2 * i], sums[4 * j + 2 * i + 1]);
+      }
     }
   }
 }
 
-/// Stores the sums of a swapped tile: sum 4j + 2h + e is for row 8j + 2t + e of out (counted in the
-/// tile) and the thread's column h, two consecutive ones. Eight j at a time, see store_tile.
+/// Adds up what the threads of a group have of the sums of its columns, 4 each, over the 128 rows
+/// that begin with `first_row`, and stores them.
+template <class Tiles, class Wait>
+__device__ __forceinline__ void store_group_column_sums(const wgmma_problem& p, device::pack<4> own,
+                                                        const turning_stage<Tiles>& stage,
+                                                        int first_row, int column, Wait wait) {
+  constexpr int chunks = turning_stage<Tiles>::chunks;
+  const int thread = static_cast<int>(threadIdx.x) % 128;
+  const std::uint32_t words[4] = {__float_as_uint(own[0]), __float_as_uint(own[1]),
+                                  __float_as_uint(own[2]), __float_as_uint(own[3])};
+  wait();  // all are done with the stage, where the sums meet
+  device::store_shared_4(stage.chunk(thread / chunks, thread % chunks), words);
+  wait();
+  if (thread >= chunks || column >= p.columns || first_row >= p.rows) return;
+  for (int i = 1; i < 128 / chunks; ++i) {
+    const float4 x = device::load_shared_4(stage.chunk(i, thread));
+    own[0] += x.x;
+    own[1] += x.y;
+    own[2] += x.z;
+    own[3] += x.w;
+  }
+  device::store<4>(p.to.column_sums + first_row / products::column_sum_rows * p.columns + column,
+                   own);
+}
+
+/// Stores the sums of a tile, part by part. This is a loop on purpose: as one straight line there
+/// is so much code that the instruction cache does not keep up.
 template <epilogue_kind Kind, class Tiles>
-__device__ __forceinline__ void store_swapped_tile(const wgmma_problem& p,
-                                                   const float (&sums)[Tiles::sums],
-                                                   const tile_part& part,
-                                                   const direct_consumer<Tiles>& self) {
-  const int column = self.row(part, 0, 0);
-  const int first_row = part.column * Tiles::columns;
-  const bool inside = column < p.columns;
-  constexpr int batch = 8;
-  device::pack<2> column_sums[2] = {};  // of 128 rows each
+__device__ __forceinline__ void store_by_parts(const wgmma_problem& p,
+                                               const float (&sums)[Tiles::sums],
+                                               const tile_part& part,
+                                               const direct_consumer<Tiles>& self,
+                                               const turning_stage<Tiles>& stage) {
+  using staged = turning_stage<Tiles>;
+  constexpr int side = staged::side;
+  constexpr int rows_at_once = 128 / staged::chunks;
+  constexpr int turns = side / rows_at_once;
+  const int thread = static_cast<int>(threadIdx.x) % 128;
+  const int chunk = thread % staged::chunks;
+  const int own_row = thread / staged::chunks;
+  const auto wait_for_group = [&] { device::synchronise_some(1 + self.group, 128); };
+
+  device::pack<4> column_sums = {};
+#pragma unroll 1
+  for (int k = 0; k < Tiles::columns / side; ++k) {
+    const int along_rows = part.row * Tiles::rows + side * self.group;
+    const int along_columns = part.column * Tiles::columns + side * k;
+    const int first_row = Tiles::swapped ? along_columns : along_rows;
+    const int column = (Tiles::swapped ? along_rows : along_columns) + 4 * chunk;
+    const auto for_each_turn = [&](auto body) {
 #pragma unroll
-  for (int j0 = 0; j0 < Tiles::columns / 8; j0 += batch) {
-    const auto for_each = [&](auto body) {
-#pragma unroll
-      for (int j = j0; j < j0 + batch; ++j) {
-#pragma unroll
-        for (int e = 0; e < 2; ++e) {
-          const int row = first_row + 8 * j + 2 * self.t + e;
-          if (inside && row < p.rows) body(j, e, std::int64_t{row} * p.to.stride + column);
-        }
+      for (int i = 0; i < turns; ++i) {
+        const int row = first_row + own_row + i * rows_at_once;
+        if (row < p.rows && column < p.columns) body(i, std::int64_t{row} * p.to.stride + column);
       }
     };
-    device::pack<2> other[batch][2] = {};
-    for_each(
-        [&](int j, int e, std::int64_t at) { other[j - j0][e] = load_other<Kind, 2>(p.to, at); });
-    for_each([&](int j, int e, std::int64_t at) {
-      const device::pack<2> x{{sums[4 * j + e], sums[4 * j + 2 + e]}};
-      const auto y = finish_sums<Kind, 2>(p.to, at, x, other[j - j0][e]);
-      column_sums[j / 16][0] += y[0];
-      column_sums[j / 16][1] += y[1];
+    device::pack<4> bias = {};
+    device::pack<4> other[turns] = {};
+    if (p.to.bias != nullptr && column < p.columns) bias = device::load<4>(p.to.bias + column);
+    for_each_turn([&](int i, std::int64_t at) { other[i] = load_other<Kind, 4>(p.to, at); });
+    wait_for_group();  // all are done with the part before
+    stage_part(stage, sums, k, self);
+    wait_for_group();
+    for_each_turn([&](int i, std::int64_t at) {
+      const float4 x = device::load_shared_4(stage.chunk(own_row + i * rows_at_once, chunk));
+      const device::pack<4> sum{{x.x + bias[0], x.y + bias[1], x.z + bias[2], x.w + bias[3]}};
+      const device::pack<4> y = finish_sums<Kind, 4>(p.to, at, sum, other[i]);
+#pragma unroll
+      for (int c = 0; c < 4; ++c) column_sums[c] += y[c];
     });
-  }
-  if constexpr (Kind == epilogue_kind::gelu_gradient) {
-    if (p.to.column_sums != nullptr) {
-      store_swapped_column_sums(p, column_sums, first_row, column, self.t);
+    if constexpr (Tiles::swapped && Kind == epilogue_kind::gelu_gradient) {
+      constexpr int parts_a_sum = products::column_sum_rows / side;
+      if (p.to.column_sums == nullptr || (k + 1) % parts_a_sum != 0) continue;
+      store_group_column_sums(p, column_sums, stage, first_row - (parts_a_sum - 1) * side, column,
+                              wait_for_group);
+      column_sums = {};
     }
   }
 }
@@ -291,24 +353,20 @@ template <class Tiles>
 __device__ __forceinline__ void run_direct_consumer(const wgmma_problem& p,
                                                     const direct_memory<Tiles>& memory) {
   const direct_consumer<Tiles> self;
+  const turning_stage<Tiles> stage(memory.turning(self.group));
   device::ring_position<Tiles::stages> at;
   tile_walk walk(p.schedule);
   tile_part part;
   while (walk.next(part)) {
-    float sums[1][Tiles::sums] = {};
+    float sums[Tiles::sums] = {};
     if constexpr (Tiles::swapped) {
-      sum_swapped(sums[0], memory, at, part, self);
+      sum_swapped(sums, memory, at, part, self);
     } else {
-      sum_forward(sums[0], memory, at, part, self);
+      sum_forward(sums, memory, at, part, self);
     }
-    if (!finish_sums_of_part<Tiles::consumers>(p, part, sums, self.group)) continue;
-    if constexpr (Tiles::swapped) {
-      with_epilogue_kind(p.to, [&](auto kind) {
-        store_swapped_tile<decltype(kind)::value>(p, sums[0], part, self);
-      });
-    } else {
-      store_tile<Tiles>(p, sums, part, self, nullptr);
-    }
+    with_epilogue_kind(p.to, [&](auto kind) {
+      store_by_parts<decltype(kind)::value>(p, sums, part, self, stage);
+    });
   }
 }
 

@@ -1,5 +1,5 @@
 /// @file
-/// What the wgmma kernels of products share: the problem, and how a tile's sums are stored.
+/// What the wgmma kernels of products share, and how the splitting one stores a tile's sums.
 #pragma once
 
 #include <llmc/detail/cuda_only.hpp>

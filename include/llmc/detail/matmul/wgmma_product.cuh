@@ -50,16 +50,13 @@ inline const char* why_not_wgmma(const products::product& p) {
 /// A matrix with `columns` (its innermost extent) and `rows`, in boxes of 32 x `box_rows`.
 inline products::tensor_box boxes_of(const products::matrix<const float>& m, std::int64_t columns,
                                      std::int64_t rows, std::uint32_t box_rows, bool rounds) {
-  products::tensor_box box{};
-  box.data = m.data;
-  box.rank = 2;
-  box.extents[0] = static_cast<std::uint64_t>(columns);
-  box.extents[1] = static_cast<std::uint64_t>(rows);
-  box.strides[0] = static_cast<std::uint64_t>(m.stride) * sizeof(float);
-  box.box[0] = tile_chunk;
-  box.box[1] = box_rows;
-  box.rounds_to_tf32 = rounds;
-  return box;
+  return {m.data,
+          static_cast<std::uint64_t>(columns),
+          static_cast<std::uint64_t>(rows),
+          static_cast<std::uint64_t>(m.stride) * sizeof(float),
+          tile_chunk,
+          box_rows,
+          rounds};
 }
 inline products::tensor_box first_boxes(const products::product& p, std::uint32_t box_rows,
                                         bool rounds) {
@@ -70,25 +67,6 @@ inline products::tensor_box second_boxes(const products::product& p, std::uint32
                                          bool rounds) {
   return p.inp2.transposed ? boxes_of(p.inp2, p.inner, p.columns, box_rows, rounds)
                            : boxes_of(p.inp2, p.columns, p.inner, box_rows, rounds);
-}
-
-/// The second operand of the direct forward kernel. Of every 32 columns, column 16e + 4u + j
-/// becomes row 8j + 2u + e of the tile: the box has an extent for each of e, u and j, in the order
-/// in which they shall lie in shared memory.
-inline products::tensor_box column_ordered_boxes(const products::product& p) {
-  const auto row_bytes = static_cast<std::uint64_t>(p.inp2.stride) * sizeof(float);
-  products::tensor_box box{};
-  box.data = p.inp2.data;
-  box.rank = 5;
-  const std::uint64_t extents[5] = {static_cast<std::uint64_t>(p.inner), 2, 4, 4,
-                                    static_cast<std::uint64_t>(p.columns / 32)};
-  const std::uint64_t strides[4] = {16 * row_bytes, 4 * row_bytes, row_bytes, 32 * row_bytes};
-  const std::uint32_t boxes[5] = {tile_chunk, 2, 4, 4, direct_tiles<false>::columns / 32};
-  for (int i = 0; i < 5; ++i) box.extents[i] = extents[i];
-  for (int i = 0; i < 4; ++i) box.strides[i] = strides[i];
-  for (int i = 0; i < 5; ++i) box.box[i] = boxes[i];
-  box.rounds_to_tf32 = true;
-  return box;
 }
 
 /// How many rows of tiles share their columns' tiles in the L2 cache. Where the sum is over the
@@ -163,8 +141,8 @@ void multiply_by_wgmma_direct(const char* function, const products::product& p,
                         stream);
   } else {
     launch_wgmma<tiles>(function, wgmma_direct_kernel<tiles>, p, schedule,
-                        first_boxes(p, tiles::rows, true), column_ordered_boxes(p), context,
-                        stream);
+                        first_boxes(p, tiles::rows, true), second_boxes(p, tiles::columns, true),
+                        context, stream);
   }
 }
 
