@@ -549,17 +549,17 @@ TEST_CASE("a context describes matrices for bulk copies", "[matmul_context]") {
   matmul_context context;
   if (context.compute_capability() < 90) LLMC_SKIP("bulk copies need sm_90");
   const buffer<float> memory(128 * 64);
-  products::tensor_box box{memory.get(), 2, {64, 128}, {64 * sizeof(float)}, {32, 64}, false};
+  products::tensor_box box{memory.get(), 64, 128, 64 * sizeof(float), 32, 64, false};
   const CUtensorMap first = context.tensor_map("test", box);
   const auto is_first = [&](const CUtensorMap& map) {
     return std::memcmp(&map, &first, sizeof first) == 0;
   };
   CHECK(is_first(context.tensor_map("test", box)));
   for (std::uint32_t rows = 1; rows <= 8; ++rows) {
-    box.box[1] = rows;
+    box.box_rows = rows;
     CHECK_FALSE(is_first(context.tensor_map("test", box)));
   }
-  box.box[1] = 64;
+  box.box_rows = 64;
   box.rounds_to_tf32 = true;
   CHECK_FALSE(is_first(context.tensor_map("test", box)));
   box.rounds_to_tf32 = false;

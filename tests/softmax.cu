@@ -1,6 +1,7 @@
 #include <llmc/reference/softmax.hpp>
 #include <llmc/softmax.cuh>
 
+#include <string>
 #include <tuple>
 #include <vector>
 
