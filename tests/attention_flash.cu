@@ -373,7 +373,7 @@ TEST_CASE("flash attention gives the same bits a hundred times", "[attention]") 
                                                         out, lse, c.shape, arithmetic,
                                                         accumulation::overwrite, context, s);
       s.synchronize();
-      const auto bits = snapshot({&out, &lse, &dqkv});
+      const auto bits = snapshot({&out, &lse, &dqkv, &dqkv_bias});
       if (repeat == 0) first = bits;
       different += same_bits(first, bits) ? 0 : 1;
     }

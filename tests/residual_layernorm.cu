@@ -224,6 +224,37 @@ TEMPLATE_TEST_CASE_SIG("residual_layernorm_backward agrees with the reference",
   }
 }
 
+TEST_CASE("residual_layernorm_backward refuses to sum dinp in more memory than blocks have",
+          "[residual_layernorm]") {
+  constexpr std::int64_t unasked = 48 * 1024;
+  int fitting = 0;
+  for (int block_size = 32; block_size <= 1024; block_size += 32) {
+    for (std::int64_t channels = 4; channels <= 32 * block_size; channels += 4) {
+      if (!llmc::detail::fits_dinp_sums(channels, block_size)) continue;
+      // A warp, or else the block, has a sum a column, and two sums of up to 128 columns to store.
+      const std::int64_t warps = block_size / 32;
+      const std::int64_t floats = channels <= 1024 ? warps * (channels + 2 * 128) : channels + 33;
+      if (floats * 4 > unasked) FAIL(block_size << " threads, " << channels << " channels");
+      ++fitting;
+    }
+  }
+  CHECK(fitting > 1000);
+  CHECK(llmc::detail::fits_dinp_sums(768, 256));
+}
+
+TEST_CASE("residual_layernorm_backward sums dinp in blocks with little room for it",
+          "[residual_layernorm]") {
+  LLMC_REQUIRE_GPU();
+  constexpr auto automatic = residual_layernorm_backward_variant::automatic;
+  const accumulation mode = GENERATE(accumulation::overwrite, accumulation::add);
+  for (const std::int64_t channels : {64, 128, 256, 384, 640, 1024}) {
+    const residual_layernorm_case c({70, channels});
+    check_backward<automatic, 256>(c, mode, 0);
+    check_backward<automatic, 512>(c, mode, 0);
+    check_backward<automatic, 1024>(c, mode, 0);
+  }
+}
+
 TEMPLATE_TEST_CASE_SIG("residual_layernorm_backward may write dinp over dout or dresidual",
                        "[residual_layernorm]",
                        ((residual_layernorm_backward_variant Variant), Variant),

@@ -188,7 +188,6 @@ inline constexpr int attention_backward_block_size =
 LLMC_TYPES_END
 
 LLMC_NAMESPACE_BEGIN
-
 namespace detail {
 
 /// The scratch of attention_backward by itself, without that of dqkv_bias.
@@ -261,10 +260,9 @@ std::size_t attention_backward_workspace_bytes(attention_shape shape) {
 ///
 /// @param[out]    dqkv      (B, T, 3, NH, HS), overwritten whatever `mode` says; must not alias an
 ///                          input
-/// @param[in,out] dqkv_bias (3, NH, HS), the sums of dqkv over all positions, which are the
-/// gradient
-///                          of the bias of the linear layer that made qkv; overwritten or added to
-///                          as `mode` says; 0 for no positions; null: not computed
+/// @param[in,out] dqkv_bias (3, NH, HS), the sums of dqkv over all positions: the gradient of the
+///                          bias of the linear layer that made qkv; overwritten or added to as
+///                          `mode` says; 0 for no positions; null: not computed
 /// @param[out]    workspace attention_backward_workspace_bytes<Variant>(shape) bytes, aligned to
 ///                          16; its contents are lost
 /// @param[in]     dout      (B, T, NH, HS)
@@ -275,7 +273,7 @@ std::size_t attention_backward_workspace_bytes(attention_shape shape) {
 /// @param[in,out] context   of the current device; where `materialised` runs, its workspace is used
 ///                          until the stream gets there
 ///
-/// Any alignment of dqkv, dout, qkv, out and lse. Deterministic. Throws as attention_forward does.
+/// Any alignment of all arrays but the workspace. Deterministic. Throws as attention_forward does.
 template <attention_backward_variant Variant = attention_backward_variant::automatic,
           int BlockSize = attention_backward_block_size<Variant>>
 void attention_backward(float* dqkv, float* dqkv_bias, void* workspace, const float* dout,

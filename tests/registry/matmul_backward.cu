@@ -185,9 +185,7 @@ class bias_backward_problem : public problem {
  private:
   std::vector<std::vector<double>> reference() const override {
     std::vector<double> dbias = dbias_.values_before();
-    llmc::reference::matmul_backward<double>(nullptr, nullptr, dbias.data(), dout_.values().data(),
-                                             nullptr, nullptr, {shape_.rows, 0, shape_.channels},
-                                             mode());
+    llmc::reference::matmul_bias_backward(dbias.data(), dout_.values().data(), shape_, mode());
     return {dbias};
   }
 

@@ -301,12 +301,14 @@ void launch_layernorm_backward_registers(const char* function, const layernorm_b
   }
 }
 
-/// Whether the kernel's blocks can keep sums of dinp in what shared memory every card has.
+/// Whether the kernel's blocks have room for sums of dinp in the shared memory that every card
+/// gives without being asked, beside what store_warps_partials takes of it.
 constexpr bool fits_dinp_sums(std::int64_t channels, int block_size) {
-  constexpr std::int64_t most_bytes = 40 * 1024;
+  constexpr std::int64_t most_floats = 40 * 1024 / sizeof(float);
+  constexpr std::int64_t most_columns = 4 * device::warp_size;  // that a warp stores at once
   const bool by_warps = fits_row_registers(channels, device::warp_size);
   const std::int64_t groups = by_warps ? block_size / device::warp_size : 1;
-  return groups * channels * static_cast<std::int64_t>(sizeof(float)) <= most_bytes;
+  return groups * (channels + (by_warps ? 2 * most_columns : 0)) <= most_floats;
 }
 
 }  // namespace detail

@@ -4,8 +4,7 @@
 /// Tiles of 128 x 256, two consumer warpgroups of 64 x 256 and one thread that asks for copies.
 ///
 ///  - forward, out = inp1 inp2 with both operands k innermost: inp1 goes to wgmma from shared
-///  memory
-///    in the same way.
+///    memory in the same way.
 ///  - swapped, for out = inp1 inp2 with inp2's columns innermost (the gradient of a layer's input):
 ///    computes the transpose, out' = inp2' inp1'. Now inp1 is the operand that is fine as it lies,
 ///    and inp2 goes to wgmma through registers, where it may have any order. So the weights need no
