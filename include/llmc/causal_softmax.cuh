@@ -18,9 +18,9 @@
 #include <llmc/detail/checks.hpp>
 #include <llmc/detail/launch.cuh>
 #include <llmc/detail/namespace.hpp>
-#include <llmc/device/causal_softmax_row.cuh>
-#include <llmc/device/pack.cuh>
-#include <llmc/device/row_workers.cuh>
+#include <llmc/device/memory/pack.cuh>
+#include <llmc/device/row/causal_softmax_row.cuh>
+#include <llmc/device/row/row_workers.cuh>
 #include <llmc/types.hpp>
 
 // ---- forward ----

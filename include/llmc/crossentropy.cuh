@@ -18,10 +18,10 @@
 #include <llmc/detail/launch.cuh>
 #include <llmc/detail/namespace.hpp>
 #include <llmc/detail/softmax/row_method.cuh>
-#include <llmc/device/reduce.cuh>
-#include <llmc/device/row_on_chip.cuh>
-#include <llmc/device/row_softmax.cuh>
-#include <llmc/device/row_workers.cuh>
+#include <llmc/device/row/reduce.cuh>
+#include <llmc/device/row/row_on_chip.cuh>
+#include <llmc/device/row/row_softmax.cuh>
+#include <llmc/device/row/row_workers.cuh>
 #include <llmc/types.hpp>
 
 // ---- forward ----

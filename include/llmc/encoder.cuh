@@ -18,9 +18,9 @@
 #include <llmc/detail/launch.cuh>
 #include <llmc/detail/namespace.hpp>
 #include <llmc/device/counter.cuh>
-#include <llmc/device/pack.cuh>
-#include <llmc/device/reduce.cuh>
-#include <llmc/device/row_registers.cuh>
+#include <llmc/device/memory/pack.cuh>
+#include <llmc/device/row/reduce.cuh>
+#include <llmc/device/row/row_registers.cuh>
 #include <llmc/types.hpp>
 
 // ---- forward ----

@@ -16,7 +16,7 @@
 #include <llmc/detail/launch.cuh>
 #include <llmc/detail/namespace.hpp>
 #include <llmc/device/gelu.cuh>
-#include <llmc/device/pack.cuh>
+#include <llmc/device/memory/pack.cuh>
 #include <llmc/types.hpp>
 
 // ---- forward ----

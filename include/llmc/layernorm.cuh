@@ -23,8 +23,8 @@
 #include <llmc/detail/layernorm/naive.cuh>
 #include <llmc/detail/namespace.hpp>
 #include <llmc/device/column_sum.cuh>
-#include <llmc/device/layernorm_registers.cuh>
-#include <llmc/device/layernorm_row.cuh>
+#include <llmc/device/row/layernorm_registers.cuh>
+#include <llmc/device/row/layernorm_row.cuh>
 #include <llmc/types.hpp>
 
 // ---- forward ----

@@ -13,7 +13,7 @@
 #include <llmc/detail/checks.hpp>
 #include <llmc/detail/launch.cuh>
 #include <llmc/detail/namespace.hpp>
-#include <llmc/device/reduce.cuh>
+#include <llmc/device/row/reduce.cuh>
 #include <llmc/types.hpp>
 
 LLMC_NAMESPACE_BEGIN

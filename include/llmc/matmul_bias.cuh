@@ -20,7 +20,7 @@
 #include <llmc/detail/matmul/ladder/bias.cuh>
 #include <llmc/detail/namespace.hpp>
 #include <llmc/device/column_sum.cuh>
-#include <llmc/device/reduce.cuh>
+#include <llmc/device/row/reduce.cuh>
 #include <llmc/types.hpp>
 
 LLMC_TYPES_BEGIN

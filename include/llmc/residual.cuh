@@ -13,7 +13,7 @@
 #include <llmc/detail/elementwise.cuh>
 #include <llmc/detail/launch.cuh>
 #include <llmc/detail/namespace.hpp>
-#include <llmc/device/pack.cuh>
+#include <llmc/device/memory/pack.cuh>
 #include <llmc/types.hpp>
 
 // ---- forward ----

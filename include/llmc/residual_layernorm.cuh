@@ -16,8 +16,8 @@
 #include <llmc/detail/launch.cuh>
 #include <llmc/detail/namespace.hpp>
 #include <llmc/detail/residual_layernorm/thread_per_row.cuh>
-#include <llmc/device/pack.cuh>
-#include <llmc/device/reduce.cuh>
+#include <llmc/device/memory/pack.cuh>
+#include <llmc/device/row/reduce.cuh>
 #include <llmc/layernorm.cuh>
 #include <llmc/residual.cuh>
 #include <llmc/types.hpp>

@@ -7,10 +7,12 @@
 /// row-major and dense.
 #pragma once
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <limits>
 #include <string>
+#include <type_traits>
 
 #include <llmc/detail/namespace.hpp>
 #include <llmc/error.hpp>
@@ -35,7 +37,43 @@ constexpr const char* to_string(precision value) {
   return "unknown";
 }
 
-/// What happens to the old contents of a gradient buffer.
+/// All of them.
+inline constexpr std::array precisions{precision::ieee, precision::tf32, precision::tf32x3};
+
+/// A precision as a type, for code that is compiled once for each.
+template <precision Value>
+using precision_constant = std::integral_constant<precision, Value>;
+
+/// Calls `body` with the precision as a precision_constant and returns what it returns.
+template <class Body>
+decltype(auto) with_precision(precision value, Body&& body) {
+  switch (value) {
+    case precision::tf32: return body(precision_constant<precision::tf32>{});
+    case precision::tf32x3: return body(precision_constant<precision::tf32x3>{});
+    case precision::ieee: break;
+  }
+  return body(precision_constant<precision::ieee>{});
+}
+
+/// Scratch memory of the caller's on the GPU. Each launcher that takes one has a
+/// `*_workspace_bytes` of the shape that says how much it needs, refuses one that is smaller or not
+/// aligned to 16 bytes, and leaves nothing in it that means anything.
+struct workspace {
+  void* data = nullptr;
+  std::size_t bytes = 0;
+};
+
+/// The gradients of the rows' losses, by which a loss layer multiplies its own going backward:
+/// scale * of_row[r] for row r, or `scale` for each where `of_row` is null. With {1.0f / rows} the
+/// gradient is that of the losses' mean.
+struct loss_gradient {
+  float scale = 1.0f;
+  const float* of_row = nullptr;  ///< (rows), on the GPU
+};
+
+/// What happens to the old contents of a gradient of parameters. A backward launcher takes one
+/// `mode` for all of those that it makes (two where a table may be shared with another layer, see
+/// encoder_backward); the gradients of activations are always overwritten.
 enum class accumulation {
   overwrite,  ///< The buffer need not be initialised; every element is written.
   add         ///< The gradient is added to what the buffer holds.

@@ -2,8 +2,8 @@
 #include <set>
 #include <string>
 
-#include "ladder.hpp"
-#include "registry.hpp"
+#include "registry/ladder.hpp"
+#include "registry/registry.hpp"
 #include "support/catch.hpp"
 
 using namespace llmc_registry;

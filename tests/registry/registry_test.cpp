@@ -1,4 +1,4 @@
-#include "registry.hpp"
+#include "registry/registry.hpp"
 
 #include <set>
 #include <string>

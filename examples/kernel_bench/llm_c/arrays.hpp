@@ -1,6 +1,6 @@
 /// @file
 /// GPT-2 124M's shapes with 8192 rows, and arrays on the GPU. Shapes and contents are those of
-/// tests/registry; where something differs, it is said there.
+/// examples/registry; where something differs, it is said there.
 #pragma once
 
 #include <cuda_runtime_api.h>

@@ -9,7 +9,7 @@
 #include <llmc/detail/launch.cuh>
 #include <llmc/detail/namespace.hpp>
 #include <llmc/device/column_sum.cuh>
-#include <llmc/device/pack.cuh>
+#include <llmc/device/memory/pack.cuh>
 #include <llmc/types.hpp>
 
 LLMC_NAMESPACE_BEGIN

@@ -47,6 +47,20 @@ inline void require_aligned(const char* function, const char* argument, const vo
   }
 }
 
+/// A workspace of at least that many bytes; anything will do where none are needed.
+inline void require_workspace(const char* function, workspace scratch, std::size_t bytes) {
+  if (bytes == 0) return;
+  if (scratch.data == nullptr) {
+    reject(function, "workspace must have " + std::to_string(bytes) + " bytes, got null");
+  }
+  if (scratch.bytes < bytes) {
+    reject(function, "workspace must have at least " + std::to_string(bytes) + " bytes, got " +
+                         std::to_string(scratch.bytes));
+  }
+  constexpr std::size_t alignment = 16;
+  require_aligned(function, "workspace", scratch.data, alignment);
+}
+
 inline void require_not_nan(const char* function, const char* argument, double value) {
   if (std::isnan(value)) reject(function, std::string(argument) + " must be a number, got NaN");
 }

@@ -8,7 +8,7 @@
 
 #include <llmc/detail/launch.cuh>
 #include <llmc/detail/namespace.hpp>
-#include <llmc/device/pack.cuh>
+#include <llmc/device/memory/pack.cuh>
 
 LLMC_NAMESPACE_BEGIN
 namespace detail {

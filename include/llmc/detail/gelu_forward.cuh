@@ -9,7 +9,7 @@
 #include <llmc/detail/elementwise.cuh>
 #include <llmc/detail/namespace.hpp>
 #include <llmc/device/gelu.cuh>
-#include <llmc/device/pack.cuh>
+#include <llmc/device/memory/pack.cuh>
 
 LLMC_NAMESPACE_BEGIN
 namespace detail {

@@ -13,9 +13,10 @@
 #include <string>
 
 #include <llmc/detail/checks.hpp>
+#include <llmc/detail/last_error.hpp>
 #include <llmc/detail/namespace.hpp>
 #include <llmc/device/dependent_launch.cuh>
-#include <llmc/device/pack.cuh>
+#include <llmc/device/memory/pack.cuh>
 #include <llmc/error.hpp>
 
 LLMC_NAMESPACE_BEGIN
@@ -50,6 +51,24 @@ constexpr bool is_block_size(int block_size) {
   return block_size >= 32 && block_size <= 1024 && block_size % 32 == 0;
 }
 
+/// Lets a kernel have that much dynamic shared memory. What it may have is a property of the kernel
+/// on this device, which all host threads share: it is set once, to the most there is, and never
+/// lowered, or another thread's larger launch would fail.
+inline void allow_dynamic_shared_memory(const char* function, const void* kernel,
+                                        std::size_t bytes) {
+  constexpr std::size_t without_asking = 40 * 1024;  // 48 with the static ones
+  if (bytes <= without_asking) return;
+  keeping_last_error([&] {
+    cudaFuncAttributes attributes{};
+    check_cuda(function, "cudaFuncGetAttributes", cudaFuncGetAttributes(&attributes, kernel));
+    if (static_cast<std::size_t>(attributes.maxDynamicSharedSizeBytes) >= bytes) return;
+    const int limit = device_attribute(function, cudaDevAttrMaxSharedMemoryPerBlockOptin);
+    check_cuda(function, "asking for dynamic shared memory",
+               cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize,
+                                    limit - static_cast<int>(attributes.sharedSizeBytes)));
+  });
+}
+
 struct launch_config {
   const char* function;  ///< named in the error
   std::int64_t blocks;   ///< capped at what grid.x takes: kernels stride over the rest
@@ -65,12 +84,8 @@ struct launch_config {
 template <class... Parameters, class... Arguments>
 void launch(const launch_config& config, void (*kernel)(Parameters...), Arguments&&... arguments) {
   if (config.blocks <= 0) return;
-  constexpr std::size_t shared_bytes_without_asking = 40 * 1024;  // 48 with the static ones
-  if (config.shared_bytes > shared_bytes_without_asking) {
-    check_cuda(config.function, "asking for dynamic shared memory",
-               cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize,
-                                    static_cast<int>(config.shared_bytes)));
-  }
+  allow_dynamic_shared_memory(config.function, reinterpret_cast<const void*>(kernel),
+                              config.shared_bytes);
   constexpr std::int64_t most_blocks = std::numeric_limits<std::int32_t>::max();
   cudaLaunchConfig_t attributes{};
   attributes.gridDim =

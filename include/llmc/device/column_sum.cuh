@@ -13,8 +13,8 @@
 #include <llmc/detail/launch.cuh>
 #include <llmc/detail/namespace.hpp>
 #include <llmc/device/dependent_launch.cuh>
-#include <llmc/device/pack.cuh>
-#include <llmc/device/reduce.cuh>
+#include <llmc/device/memory/pack.cuh>
+#include <llmc/device/row/reduce.cuh>
 #include <llmc/types.hpp>
 
 LLMC_NAMESPACE_BEGIN

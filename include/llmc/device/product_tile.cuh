@@ -19,8 +19,8 @@
 #include <cstdint>
 
 #include <llmc/detail/namespace.hpp>
-#include <llmc/device/copy_async.cuh>
-#include <llmc/device/mma.cuh>
+#include <llmc/device/memory/copy_async.cuh>
+#include <llmc/device/tensor_core/mma.cuh>
 #include <llmc/types.hpp>
 
 LLMC_NAMESPACE_BEGIN

@@ -15,8 +15,8 @@
 #include <cstdint>
 
 #include <llmc/detail/namespace.hpp>
+#include <llmc/device/memory/pack.cuh>
 #include <llmc/device/operand.cuh>
-#include <llmc/device/pack.cuh>
 #include <llmc/device/sum_in_parts.cuh>
 
 LLMC_NAMESPACE_BEGIN

@@ -9,8 +9,7 @@
 #include <llmc/reference/parallel.hpp>
 #include <llmc/types.hpp>
 
-LLMC_TYPES_BEGIN
-namespace reference {
+LLMC_REFERENCE_BEGIN
 
 template <class Real>
 void adamw_update(Real* params, Real* m, Real* v, const Real* grads, std::int64_t count,
@@ -55,5 +54,4 @@ void adamw_update_segments(Real* params, Real* m, Real* v, const Real* grads,
   }
 }
 
-}  // namespace reference
-LLMC_TYPES_END
+LLMC_REFERENCE_END

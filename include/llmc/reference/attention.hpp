@@ -13,8 +13,7 @@
 #include <llmc/reference/parallel.hpp>
 #include <llmc/types.hpp>
 
-LLMC_TYPES_BEGIN
-namespace reference {
+LLMC_REFERENCE_BEGIN
 
 /// Where the vectors of one head of one batch entry lie.
 struct attention_head {
@@ -115,5 +114,4 @@ void attention_backward(Real* dqkv, Real* dqkv_bias, const Real* dout, const Rea
   }
 }
 
-}  // namespace reference
-LLMC_TYPES_END
+LLMC_REFERENCE_END

@@ -11,8 +11,7 @@
 #include <llmc/reference/parallel.hpp>
 #include <llmc/types.hpp>
 
-LLMC_TYPES_BEGIN
-namespace reference {
+LLMC_REFERENCE_BEGIN
 
 template <class Real>
 void causal_product(Real* out, const Real* q, const Real* k, attention_shape shape) {
@@ -27,5 +26,4 @@ void causal_product(Real* out, const Real* q, const Real* k, attention_shape sha
   });
 }
 
-}  // namespace reference
-LLMC_TYPES_END
+LLMC_REFERENCE_END

@@ -13,8 +13,7 @@
 #include <llmc/reference/row_softmax.hpp>
 #include <llmc/types.hpp>
 
-LLMC_TYPES_BEGIN
-namespace reference {
+LLMC_REFERENCE_BEGIN
 
 template <class Real>
 void causal_softmax_forward(Real* out, const Real* inp, attention_shape shape, double scale) {
@@ -53,5 +52,4 @@ void causal_softmax_backward(Real* dinp, const Real* dout, const Real* out, atte
   });
 }
 
-}  // namespace reference
-LLMC_TYPES_END
+LLMC_REFERENCE_END

@@ -10,8 +10,7 @@
 #include <llmc/reference/row_softmax.hpp>
 #include <llmc/types.hpp>
 
-LLMC_TYPES_BEGIN
-namespace reference {
+LLMC_REFERENCE_BEGIN
 
 template <class Real>
 void classifier_forward_backward(Real* logits, Real* losses, std::uint64_t* out_of_range,
@@ -33,5 +32,4 @@ void classifier_forward_backward(Real* logits, Real* losses, std::uint64_t* out_
   if (out_of_range != nullptr) *out_of_range += count_out_of_range(targets, shape);
 }
 
-}  // namespace reference
-LLMC_TYPES_END
+LLMC_REFERENCE_END

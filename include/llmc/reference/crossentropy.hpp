@@ -10,8 +10,7 @@
 #include <llmc/reference/row_softmax.hpp>
 #include <llmc/types.hpp>
 
-LLMC_TYPES_BEGIN
-namespace reference {
+LLMC_REFERENCE_BEGIN
 
 template <class Real>
 void crossentropy_forward(Real* losses, std::uint64_t* out_of_range, const Real* logits,
@@ -43,5 +42,4 @@ void crossentropy_backward(Real* dlogits, const Real* dlosses, const Real* logit
   });
 }
 
-}  // namespace reference
-LLMC_TYPES_END
+LLMC_REFERENCE_END

@@ -11,8 +11,7 @@
 #include <llmc/reference/parallel.hpp>
 #include <llmc/types.hpp>
 
-LLMC_TYPES_BEGIN
-namespace reference {
+LLMC_REFERENCE_BEGIN
 
 /// Whether a token has a row in the table; else it contributes nothing.
 inline bool has_token(encoder_shape shape, std::int32_t token) {
@@ -79,5 +78,4 @@ void encoder_backward(Real* dwte, Real* dwpe, const std::int32_t* tokens, const 
   });
 }
 
-}  // namespace reference
-LLMC_TYPES_END
+LLMC_REFERENCE_END

@@ -9,8 +9,7 @@
 #include <llmc/reference/parallel.hpp>
 #include <llmc/types.hpp>
 
-LLMC_TYPES_BEGIN
-namespace reference {
+LLMC_REFERENCE_BEGIN
 
 inline constexpr double gelu_scale = 0.79788456080286536;  // sqrt(2 / pi)
 inline constexpr double gelu_cubic = 0.044715;
@@ -36,5 +35,4 @@ void gelu_backward(Real* dinp, const Real* dout, const Real* inp, std::int64_t c
   });
 }
 
-}  // namespace reference
-LLMC_TYPES_END
+LLMC_REFERENCE_END

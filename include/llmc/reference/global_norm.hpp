@@ -10,8 +10,7 @@
 #include <llmc/detail/checks.hpp>
 #include <llmc/types.hpp>
 
-LLMC_TYPES_BEGIN
-namespace reference {
+LLMC_REFERENCE_BEGIN
 
 template <class Real>
 void global_norm(clip_state* result, const Real* grads, std::int64_t count, float max_norm) {
@@ -26,5 +25,4 @@ void global_norm(clip_state* result, const Real* grads, std::int64_t count, floa
   *result = {static_cast<float>(norm), finite ? static_cast<float>(scale) : 0.0f, finite ? 1 : 0};
 }
 
-}  // namespace reference
-LLMC_TYPES_END
+LLMC_REFERENCE_END

@@ -10,8 +10,7 @@
 #include <llmc/reference/parallel.hpp>
 #include <llmc/types.hpp>
 
-LLMC_TYPES_BEGIN
-namespace reference {
+LLMC_REFERENCE_BEGIN
 
 template <class Real>
 void layernorm_forward(Real* out, Real* mean, Real* rstd, const Real* inp, const Real* weight,
@@ -90,5 +89,4 @@ void layernorm_backward(Real* dinp, Real* dweight, Real* dbias, const Real* dout
                                 mode);
 }
 
-}  // namespace reference
-LLMC_TYPES_END
+LLMC_REFERENCE_END

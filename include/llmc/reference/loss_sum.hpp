@@ -8,8 +8,7 @@
 #include <llmc/detail/checks.hpp>
 #include <llmc/types.hpp>
 
-LLMC_TYPES_BEGIN
-namespace reference {
+LLMC_REFERENCE_BEGIN
 
 template <class Real>
 void loss_sum(double* sum, const Real* losses, std::int64_t count, accumulation mode) {
@@ -28,5 +27,4 @@ inline void skip_update_unless_sound(clip_state* clip, const double* loss,
   clip->finite = 0;
 }
 
-}  // namespace reference
-LLMC_TYPES_END
+LLMC_REFERENCE_END

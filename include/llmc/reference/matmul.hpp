@@ -10,8 +10,7 @@
 #include <llmc/reference/parallel.hpp>
 #include <llmc/types.hpp>
 
-LLMC_TYPES_BEGIN
-namespace reference {
+LLMC_REFERENCE_BEGIN
 
 /// sum_i a[i] * b[i] in double. Eight partial sums, so that a compiler may use vector instructions
 /// without being allowed to reorder a sum.
@@ -101,5 +100,4 @@ void matmul_backward(Real* dinp, Real* dweight, Real* dbias, const Real* dout, c
   if (dbias != nullptr) matmul_bias_backward(dbias, dout, {rows, OC}, mode);
 }
 
-}  // namespace reference
-LLMC_TYPES_END
+LLMC_REFERENCE_END

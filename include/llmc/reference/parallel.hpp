@@ -6,8 +6,7 @@
 
 #include <llmc/detail/namespace.hpp>
 
-LLMC_TYPES_BEGIN
-namespace reference {
+LLMC_REFERENCE_BEGIN
 
 /// Calls `body(i)` for every i in [0, count), on all cores where the file is compiled with OpenMP
 /// and in order where it is not. The calls must not write to the same element; then the result does
@@ -20,5 +19,4 @@ void parallel_for(std::int64_t count, Body body) {
   for (std::int64_t i = 0; i < count; ++i) body(i);
 }
 
-}  // namespace reference
-LLMC_TYPES_END
+LLMC_REFERENCE_END

@@ -9,8 +9,7 @@
 #include <llmc/reference/parallel.hpp>
 #include <llmc/types.hpp>
 
-LLMC_TYPES_BEGIN
-namespace reference {
+LLMC_REFERENCE_BEGIN
 
 /// Calls `body(by_head, by_position)` with where each vector of HS numbers begins in the two
 /// layouts, in parallel.
@@ -40,5 +39,4 @@ void unpermute_heads(Real* out, const Real* inp, attention_shape shape, int part
   });
 }
 
-}  // namespace reference
-LLMC_TYPES_END
+LLMC_REFERENCE_END

@@ -8,8 +8,7 @@
 #include <llmc/reference/parallel.hpp>
 #include <llmc/types.hpp>
 
-LLMC_TYPES_BEGIN
-namespace reference {
+LLMC_REFERENCE_BEGIN
 
 template <class Real>
 void residual_forward(Real* out, const Real* inp1, const Real* inp2, std::int64_t count) {
@@ -29,5 +28,4 @@ void residual_backward(Real* dinp1, Real* dinp2, const Real* dout, std::int64_t 
   });
 }
 
-}  // namespace reference
-LLMC_TYPES_END
+LLMC_REFERENCE_END

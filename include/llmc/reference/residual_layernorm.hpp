@@ -9,8 +9,7 @@
 #include <llmc/reference/residual.hpp>
 #include <llmc/types.hpp>
 
-LLMC_TYPES_BEGIN
-namespace reference {
+LLMC_REFERENCE_BEGIN
 
 template <class Real>
 void residual_layernorm_forward(Real* residual, Real* out, Real* mean, Real* rstd, const Real* inp1,
@@ -34,5 +33,4 @@ void residual_layernorm_backward(Real* dinp, Real* dinp_bias, Real* dweight, Rea
   if (dinp_bias != nullptr) matmul_bias_backward(dinp_bias, dinp, shape, mode);
 }
 
-}  // namespace reference
-LLMC_TYPES_END
+LLMC_REFERENCE_END

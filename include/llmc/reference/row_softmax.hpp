@@ -11,8 +11,7 @@
 #include <llmc/detail/namespace.hpp>
 #include <llmc/types.hpp>
 
-LLMC_TYPES_BEGIN
-namespace reference {
+LLMC_REFERENCE_BEGIN
 
 struct softmax_statistics {
   double max;
@@ -54,5 +53,4 @@ void crossentropy_gradient_row(Real* dlogits, const Real* logits, softmax_statis
   std::fill(dlogits + shape.vocabulary, dlogits + shape.padded_vocabulary, Real{0});
 }
 
-}  // namespace reference
-LLMC_TYPES_END
+LLMC_REFERENCE_END

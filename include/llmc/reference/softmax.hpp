@@ -9,8 +9,7 @@
 #include <llmc/reference/row_softmax.hpp>
 #include <llmc/types.hpp>
 
-LLMC_TYPES_BEGIN
-namespace reference {
+LLMC_REFERENCE_BEGIN
 
 template <class Real>
 void softmax_forward(Real* out, const Real* inp, row_shape shape) {
@@ -39,5 +38,4 @@ void softmax_backward(Real* dinp, const Real* dout, const Real* out, row_shape s
   });
 }
 
-}  // namespace reference
-LLMC_TYPES_END
+LLMC_REFERENCE_END

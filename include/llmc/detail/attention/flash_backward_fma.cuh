@@ -9,7 +9,7 @@
 #include <llmc/detail/attention/flash_fma.cuh>
 #include <llmc/detail/namespace.hpp>
 #include <llmc/device/dependent_launch.cuh>
-#include <llmc/device/reduce.cuh>
+#include <llmc/device/row/reduce.cuh>
 
 LLMC_NAMESPACE_BEGIN
 namespace detail {

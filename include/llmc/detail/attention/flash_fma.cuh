@@ -11,9 +11,9 @@
 
 #include <llmc/detail/attention/flash_problem.cuh>
 #include <llmc/detail/namespace.hpp>
-#include <llmc/device/copy_async.cuh>
-#include <llmc/device/pack.cuh>
-#include <llmc/device/reduce.cuh>
+#include <llmc/device/memory/copy_async.cuh>
+#include <llmc/device/memory/pack.cuh>
+#include <llmc/device/row/reduce.cuh>
 
 LLMC_NAMESPACE_BEGIN
 namespace detail {

@@ -6,7 +6,7 @@
 
 #include <llmc/detail/attention/flash_fma.cuh>
 #include <llmc/detail/namespace.hpp>
-#include <llmc/device/reduce.cuh>
+#include <llmc/device/row/reduce.cuh>
 
 LLMC_NAMESPACE_BEGIN
 namespace detail {

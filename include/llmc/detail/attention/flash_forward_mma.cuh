@@ -7,7 +7,7 @@
 
 #include <llmc/detail/attention/flash_mma.cuh>
 #include <llmc/detail/namespace.hpp>
-#include <llmc/device/reduce.cuh>
+#include <llmc/device/row/reduce.cuh>
 #include <llmc/types.hpp>
 
 LLMC_NAMESPACE_BEGIN

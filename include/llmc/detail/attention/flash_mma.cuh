@@ -11,9 +11,9 @@
 
 #include <llmc/detail/attention/flash_problem.cuh>
 #include <llmc/detail/namespace.hpp>
-#include <llmc/device/copy_async.cuh>
-#include <llmc/device/mma_tile.cuh>
-#include <llmc/device/reduce.cuh>
+#include <llmc/device/memory/copy_async.cuh>
+#include <llmc/device/row/reduce.cuh>
+#include <llmc/device/tensor_core/mma_tile.cuh>
 #include <llmc/types.hpp>
 
 LLMC_NAMESPACE_BEGIN

@@ -11,7 +11,7 @@
 
 #include <llmc/detail/launch.cuh>
 #include <llmc/detail/namespace.hpp>
-#include <llmc/device/pack.cuh>
+#include <llmc/device/memory/pack.cuh>
 #include <llmc/error.hpp>
 #include <llmc/types.hpp>
 

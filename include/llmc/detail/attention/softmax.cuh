@@ -8,10 +8,10 @@
 #include <cstdint>
 
 #include <llmc/detail/namespace.hpp>
-#include <llmc/device/causal_softmax_row.cuh>
-#include <llmc/device/pack.cuh>
-#include <llmc/device/reduce.cuh>
-#include <llmc/device/row_workers.cuh>
+#include <llmc/device/memory/pack.cuh>
+#include <llmc/device/row/causal_softmax_row.cuh>
+#include <llmc/device/row/reduce.cuh>
+#include <llmc/device/row/row_workers.cuh>
 #include <llmc/types.hpp>
 
 LLMC_NAMESPACE_BEGIN

@@ -7,7 +7,7 @@
 #include <cstdint>
 
 #include <llmc/detail/namespace.hpp>
-#include <llmc/device/pack.cuh>
+#include <llmc/device/memory/pack.cuh>
 #include <llmc/types.hpp>
 
 LLMC_NAMESPACE_BEGIN

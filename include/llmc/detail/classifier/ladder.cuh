@@ -7,9 +7,9 @@
 #include <cstdint>
 
 #include <llmc/detail/namespace.hpp>
-#include <llmc/device/row_softmax.cuh>
-#include <llmc/device/row_softmax_workers.cuh>
-#include <llmc/device/row_workers.cuh>
+#include <llmc/device/row/row_softmax.cuh>
+#include <llmc/device/row/row_softmax_workers.cuh>
+#include <llmc/device/row/row_workers.cuh>
 #include <llmc/types.hpp>
 
 LLMC_NAMESPACE_BEGIN

@@ -12,9 +12,9 @@
 #include <llmc/detail/layernorm/in_registers.cuh>
 #include <llmc/detail/namespace.hpp>
 #include <llmc/device/column_sum.cuh>
-#include <llmc/device/layernorm_row.cuh>
-#include <llmc/device/pack.cuh>
-#include <llmc/device/reduce.cuh>
+#include <llmc/device/memory/pack.cuh>
+#include <llmc/device/row/layernorm_row.cuh>
+#include <llmc/device/row/reduce.cuh>
 #include <llmc/types.hpp>
 
 LLMC_NAMESPACE_BEGIN

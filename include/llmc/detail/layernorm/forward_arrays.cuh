@@ -8,7 +8,7 @@
 
 #include <llmc/detail/launch.cuh>
 #include <llmc/detail/namespace.hpp>
-#include <llmc/device/layernorm_registers.cuh>
+#include <llmc/device/row/layernorm_registers.cuh>
 #include <llmc/types.hpp>
 
 LLMC_NAMESPACE_BEGIN

@@ -14,10 +14,10 @@
 #include <llmc/detail/namespace.hpp>
 #include <llmc/device/column_sum.cuh>
 #include <llmc/device/dependent_launch.cuh>
-#include <llmc/device/layernorm_registers.cuh>
-#include <llmc/device/pack.cuh>
-#include <llmc/device/reduce.cuh>
-#include <llmc/device/row_registers.cuh>
+#include <llmc/device/memory/pack.cuh>
+#include <llmc/device/row/layernorm_registers.cuh>
+#include <llmc/device/row/reduce.cuh>
+#include <llmc/device/row/row_registers.cuh>
 #include <llmc/error.hpp>
 #include <llmc/types.hpp>
 

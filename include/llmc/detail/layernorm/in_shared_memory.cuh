@@ -15,8 +15,8 @@
 #include <llmc/detail/layernorm/in_registers.cuh>
 #include <llmc/detail/namespace.hpp>
 #include <llmc/device/column_sum.cuh>
-#include <llmc/device/pack.cuh>
-#include <llmc/device/row_workers.cuh>
+#include <llmc/device/memory/pack.cuh>
+#include <llmc/device/row/row_workers.cuh>
 #include <llmc/error.hpp>
 #include <llmc/types.hpp>
 

@@ -14,10 +14,10 @@
 #include <llmc/detail/layernorm/forward_arrays.cuh>
 #include <llmc/detail/layernorm/in_registers.cuh>
 #include <llmc/detail/namespace.hpp>
-#include <llmc/device/layernorm_registers.cuh>
-#include <llmc/device/layernorm_row.cuh>
-#include <llmc/device/pack.cuh>
-#include <llmc/device/reduce.cuh>
+#include <llmc/device/memory/pack.cuh>
+#include <llmc/device/row/layernorm_registers.cuh>
+#include <llmc/device/row/layernorm_row.cuh>
+#include <llmc/device/row/reduce.cuh>
 #include <llmc/error.hpp>
 #include <llmc/types.hpp>
 

@@ -11,7 +11,7 @@
 #include <llmc/detail/matmul/product.hpp>
 #include <llmc/detail/namespace.hpp>
 #include <llmc/device/gelu.cuh>
-#include <llmc/device/pack.cuh>
+#include <llmc/device/memory/pack.cuh>
 
 LLMC_NAMESPACE_BEGIN
 namespace detail {

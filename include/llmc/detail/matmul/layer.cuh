@@ -17,7 +17,7 @@
 #include <llmc/detail/matmul/multiply.cuh>
 #include <llmc/detail/matmul/product.hpp>
 #include <llmc/detail/namespace.hpp>
-#include <llmc/device/pack.cuh>
+#include <llmc/device/memory/pack.cuh>
 #include <llmc/error.hpp>
 #include <llmc/matmul_context.hpp>
 #include <llmc/types.hpp>

@@ -18,9 +18,9 @@
 #include <llmc/detail/matmul/product.hpp>
 #include <llmc/detail/matmul/tile_epilogue.cuh>
 #include <llmc/detail/namespace.hpp>
-#include <llmc/device/copy_async.cuh>
-#include <llmc/device/mma.cuh>
+#include <llmc/device/memory/copy_async.cuh>
 #include <llmc/device/product_tile.cuh>
+#include <llmc/device/tensor_core/mma.cuh>
 #include <llmc/matmul_context.hpp>
 #include <llmc/types.hpp>
 

@@ -11,7 +11,7 @@
 #include <llmc/detail/matmul/epilogue.cuh>
 #include <llmc/detail/matmul/product.hpp>
 #include <llmc/detail/namespace.hpp>
-#include <llmc/device/pack.cuh>
+#include <llmc/device/memory/pack.cuh>
 #include <llmc/device/product_tile.cuh>
 
 LLMC_NAMESPACE_BEGIN

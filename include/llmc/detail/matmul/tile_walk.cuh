@@ -23,7 +23,7 @@
 #include <llmc/detail/launch.cuh>
 #include <llmc/detail/matmul/epilogue.cuh>
 #include <llmc/detail/namespace.hpp>
-#include <llmc/device/mbarrier.cuh>
+#include <llmc/device/memory/mbarrier.cuh>
 
 LLMC_NAMESPACE_BEGIN
 namespace detail {

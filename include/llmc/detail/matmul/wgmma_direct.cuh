@@ -22,11 +22,11 @@
 #include <llmc/detail/matmul/tile_walk.cuh>
 #include <llmc/detail/matmul/wgmma_epilogue.cuh>
 #include <llmc/detail/namespace.hpp>
-#include <llmc/device/copy_async.cuh>
-#include <llmc/device/mbarrier.cuh>
-#include <llmc/device/mma.cuh>
-#include <llmc/device/tensor_copy.cuh>
-#include <llmc/device/wgmma.cuh>
+#include <llmc/device/memory/copy_async.cuh>
+#include <llmc/device/memory/mbarrier.cuh>
+#include <llmc/device/memory/tensor_copy.cuh>
+#include <llmc/device/tensor_core/mma.cuh>
+#include <llmc/device/tensor_core/wgmma.cuh>
 #include <llmc/types.hpp>
 
 LLMC_NAMESPACE_BEGIN

@@ -9,8 +9,8 @@
 #include <llmc/detail/matmul/epilogue.cuh>
 #include <llmc/detail/matmul/tile_walk.cuh>
 #include <llmc/detail/namespace.hpp>
-#include <llmc/device/mbarrier.cuh>
-#include <llmc/device/pack.cuh>
+#include <llmc/device/memory/mbarrier.cuh>
+#include <llmc/device/memory/pack.cuh>
 #include <llmc/types.hpp>
 
 LLMC_NAMESPACE_BEGIN

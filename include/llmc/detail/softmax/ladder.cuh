@@ -8,8 +8,8 @@
 
 #include <llmc/detail/namespace.hpp>
 #include <llmc/detail/softmax/row_method.cuh>
-#include <llmc/device/row_softmax_workers.cuh>
-#include <llmc/device/row_workers.cuh>
+#include <llmc/device/row/row_softmax_workers.cuh>
+#include <llmc/device/row/row_workers.cuh>
 #include <llmc/types.hpp>
 
 LLMC_NAMESPACE_BEGIN

@@ -8,7 +8,7 @@
 
 #include <llmc/detail/launch.cuh>
 #include <llmc/detail/namespace.hpp>
-#include <llmc/device/row_softmax_workers.cuh>
+#include <llmc/device/row/row_softmax_workers.cuh>
 
 LLMC_NAMESPACE_BEGIN
 namespace detail {

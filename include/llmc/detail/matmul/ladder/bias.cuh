@@ -8,8 +8,8 @@
 #include <cstdint>
 
 #include <llmc/detail/namespace.hpp>
-#include <llmc/device/pack.cuh>
-#include <llmc/device/reduce.cuh>
+#include <llmc/device/memory/pack.cuh>
+#include <llmc/device/row/reduce.cuh>
 #include <llmc/device/sum_in_parts.cuh>
 #include <llmc/types.hpp>
 

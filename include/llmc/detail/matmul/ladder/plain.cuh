@@ -9,9 +9,9 @@
 #include <llmc/detail/launch.cuh>
 #include <llmc/detail/matmul/ladder/problem.cuh>
 #include <llmc/detail/namespace.hpp>
+#include <llmc/device/memory/pack.cuh>
 #include <llmc/device/operand.cuh>
-#include <llmc/device/pack.cuh>
-#include <llmc/device/reduce.cuh>
+#include <llmc/device/row/reduce.cuh>
 #include <llmc/device/sum_in_parts.cuh>
 
 LLMC_NAMESPACE_BEGIN

@@ -10,8 +10,8 @@
 #include <llmc/detail/matmul/epilogue.cuh>
 #include <llmc/detail/matmul/product.hpp>
 #include <llmc/detail/namespace.hpp>
+#include <llmc/device/memory/pack.cuh>
 #include <llmc/device/operand.cuh>
-#include <llmc/device/pack.cuh>
 
 LLMC_NAMESPACE_BEGIN
 namespace detail {

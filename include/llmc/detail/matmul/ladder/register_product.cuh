@@ -9,7 +9,7 @@
 
 #include <llmc/detail/matmul/ladder/problem.cuh>
 #include <llmc/detail/namespace.hpp>
-#include <llmc/device/pack.cuh>
+#include <llmc/device/memory/pack.cuh>
 #include <llmc/device/register_product.cuh>
 
 LLMC_NAMESPACE_BEGIN

@@ -15,8 +15,8 @@
 
 #include <llmc/detail/matmul/ladder/problem.cuh>
 #include <llmc/detail/namespace.hpp>
-#include <llmc/device/mma.cuh>
 #include <llmc/device/operand.cuh>
+#include <llmc/device/tensor_core/mma.cuh>
 
 LLMC_NAMESPACE_BEGIN
 namespace detail {

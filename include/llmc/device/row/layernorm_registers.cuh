@@ -6,8 +6,8 @@
 #include <llmc/detail/cuda_only.hpp>
 
 #include <llmc/detail/namespace.hpp>
-#include <llmc/device/pack.cuh>
-#include <llmc/device/row_registers.cuh>
+#include <llmc/device/memory/pack.cuh>
+#include <llmc/device/row/row_registers.cuh>
 
 LLMC_NAMESPACE_BEGIN
 namespace device {

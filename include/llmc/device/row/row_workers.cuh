@@ -10,8 +10,8 @@
 #include <cstdint>
 
 #include <llmc/detail/namespace.hpp>
-#include <llmc/device/pack.cuh>
-#include <llmc/device/reduce.cuh>
+#include <llmc/device/memory/pack.cuh>
+#include <llmc/device/row/reduce.cuh>
 
 LLMC_NAMESPACE_BEGIN
 namespace device {

@@ -14,7 +14,7 @@
 #include <cstdint>
 
 #include <llmc/detail/namespace.hpp>
-#include <llmc/device/mbarrier.cuh>
+#include <llmc/device/memory/mbarrier.cuh>
 
 LLMC_NAMESPACE_BEGIN
 namespace device {

@@ -9,8 +9,8 @@
 #include <type_traits>
 
 #include <llmc/detail/namespace.hpp>
-#include <llmc/device/pack.cuh>
-#include <llmc/device/reduce.cuh>
+#include <llmc/device/memory/pack.cuh>
+#include <llmc/device/row/reduce.cuh>
 
 LLMC_NAMESPACE_BEGIN
 namespace device {

@@ -13,10 +13,10 @@
 
 #include <llmc/detail/launch.cuh>
 #include <llmc/detail/namespace.hpp>
-#include <llmc/device/copy_async.cuh>
-#include <llmc/device/pack.cuh>
-#include <llmc/device/reduce.cuh>
-#include <llmc/device/row_softmax.cuh>
+#include <llmc/device/memory/copy_async.cuh>
+#include <llmc/device/memory/pack.cuh>
+#include <llmc/device/row/reduce.cuh>
+#include <llmc/device/row/row_softmax.cuh>
 #include <llmc/error.hpp>
 #include <llmc/types.hpp>
 

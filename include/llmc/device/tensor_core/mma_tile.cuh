@@ -19,7 +19,7 @@
 #include <cstdint>
 
 #include <llmc/detail/namespace.hpp>
-#include <llmc/device/mma.cuh>
+#include <llmc/device/tensor_core/mma.cuh>
 #include <llmc/types.hpp>
 
 LLMC_NAMESPACE_BEGIN
