@@ -27,32 +27,58 @@ enum class precision {
   tf32x3  ///< Three TF32 products per product: at least as exact as `ieee`.
 };
 
-/// The name of a precision as the trainer's command line spells it.
-constexpr const char* to_string(precision value) {
-  switch (value) {
-    case precision::ieee: return "ieee";
-    case precision::tf32: return "tf32";
-    case precision::tf32x3: return "tf32x3";
+/// The numbers that a multiplier takes; all but FP32 are those of tensor cores.
+enum class operand_format { fp32, tf32 };
+
+/// What the rest of a program may ask of a precision; how it multiplies is told in
+/// device/tensor_core/precision.cuh.
+struct precision_facts {
+  precision value;
+  const char* name;  ///< as the trainer's command line spells it
+  operand_format operands;
+  int products;  ///< of operands for one product: 3 where each is split into two parts
+
+  constexpr bool on_tensor_cores() const { return operands != operand_format::fp32; }
+  /// At least as exact as FP32 multiply-adds.
+  constexpr bool is_exact() const { return !on_tensor_cores() || products > 1; }
+};
+
+/// All precisions. What follows is made of this table, so nothing has to be kept equal to it.
+inline constexpr std::array precision_table{
+    precision_facts{precision::ieee, "ieee", operand_format::fp32, 1},
+    precision_facts{precision::tf32, "tf32", operand_format::tf32, 1},
+    precision_facts{precision::tf32x3, "tf32x3", operand_format::tf32, 3}};
+
+inline constexpr auto precisions = [] {
+  std::array<precision, precision_table.size()> all{};
+  for (std::size_t i = 0; i < all.size(); ++i) all[i] = precision_table[i].value;
+  return all;
+}();
+
+/// Those of a precision; invalid_argument for what is none.
+constexpr const precision_facts& facts_of(precision value) {
+  for (const precision_facts& facts : precision_table) {
+    if (facts.value == value) return facts;
   }
-  return "unknown";
+  throw invalid_argument("llmc: no precision has the number " +
+                         std::to_string(static_cast<int>(value)));
 }
 
-/// All of them.
-inline constexpr std::array precisions{precision::ieee, precision::tf32, precision::tf32x3};
+constexpr const char* to_string(precision value) {
+  return facts_of(value).name;
+}
 
 /// A precision as a type, for code that is compiled once for each.
 template <precision Value>
 using precision_constant = std::integral_constant<precision, Value>;
 
 /// Calls `body` with the precision as a precision_constant and returns what it returns.
-template <class Body>
+template <std::size_t Row = 0, class Body>
 decltype(auto) with_precision(precision value, Body&& body) {
-  switch (value) {
-    case precision::tf32: return body(precision_constant<precision::tf32>{});
-    case precision::tf32x3: return body(precision_constant<precision::tf32x3>{});
-    case precision::ieee: break;
+  if constexpr (Row + 1 < precisions.size()) {
+    if (value != precisions[Row]) return with_precision<Row + 1>(value, body);
   }
-  return body(precision_constant<precision::ieee>{});
+  return body(precision_constant<precisions[Row]>{});
 }
 
 /// Scratch memory of the caller's on the GPU. Each launcher that takes one has a

@@ -20,7 +20,7 @@
 
 #include <llmc/detail/namespace.hpp>
 #include <llmc/device/memory/copy_async.cuh>
-#include <llmc/device/tensor_core/mma.cuh>
+#include <llmc/device/tensor_core/precision.cuh>
 #include <llmc/types.hpp>
 
 LLMC_NAMESPACE_BEGIN
@@ -157,30 +157,29 @@ class product_tile_reader {
 
 /// The A fragments of a square, a[step][m]: of its two k-steps and of its two tiles of 16 rows.
 template <precision Arithmetic>
-__device__ __forceinline__ void set_row_fragments(tf32_fragment<4> (&a)[2][2],
+__device__ __forceinline__ void set_row_fragments(operand_fragment<Arithmetic, 4> (&a)[2][2],
                                                   const float (&square)[4][4]) {
 #pragma unroll
   for (int step = 0; step < 2; ++step) {
 #pragma unroll
     for (int m = 0; m < 2; ++m) {
-#pragma unroll
-      for (int i = 0; i < 4; ++i) {
-        set_tf32<Arithmetic>(a[step][m], i, square[2 * m + i % 2][2 * step + i / 2]);
-      }
+      a[step][m] = precision_traits<Arithmetic>::split(
+          {square[2 * m][2 * step], square[2 * m + 1][2 * step], square[2 * m][2 * step + 1],
+           square[2 * m + 1][2 * step + 1]});
     }
   }
 }
 
 /// The B fragments of a square, b[step][n]: of its two k-steps and of its four tiles of 8 columns.
 template <precision Arithmetic>
-__device__ __forceinline__ void set_column_fragments(tf32_fragment<2> (&b)[2][4],
+__device__ __forceinline__ void set_column_fragments(operand_fragment<Arithmetic, 2> (&b)[2][4],
                                                      const float (&square)[4][4]) {
 #pragma unroll
   for (int step = 0; step < 2; ++step) {
 #pragma unroll
     for (int n = 0; n < 4; ++n) {
-#pragma unroll
-      for (int i = 0; i < 2; ++i) set_tf32<Arithmetic>(b[step][n], i, square[n][2 * step + i]);
+      b[step][n] =
+          precision_traits<Arithmetic>::split({square[n][2 * step], square[n][2 * step + 1]});
     }
   }
 }

@@ -60,7 +60,7 @@ inline std::size_t flash_sums_bytes(const char* function, attention_shape shape)
 /// are what bounds the rows of a warp, and backward holds two sums a row.
 template <precision Arithmetic, int Features>
 struct flash_mma_tiles {
-  static constexpr bool plain = Arithmetic == precision::tf32;
+  static constexpr bool plain = !device::precision_traits<Arithmetic>::is_split;
   static constexpr bool small_head = Features <= 64;
 
   static constexpr int forward_inner =
@@ -87,12 +87,12 @@ struct flash_fma_tiles {
 
 // ---- what the device can do ----
 
-/// Whether the code of this kernel that the current device runs was compiled for sm_80 or later:
-/// otherwise its body is empty. A device may be later than its code, which the driver then made
-/// from PTX, so it is the kernel that must be asked. The answer never changes; it is kept per
-/// device.
+/// Whether the code of this kernel that the current device runs was compiled for `least`
+/// (`Traits::least_architecture`) or later: otherwise its body is empty. A device may be later than
+/// its code, which the driver then made from PTX, so it is the kernel that must be asked. The
+/// answer never changes; it is kept per device.
 template <auto Kernel>
-bool has_tf32_code(const char* function) {
+bool has_tensor_core_code(const char* function, int least) {
   enum : signed char { unknown, no, yes };
   constexpr int devices = 64;
   static std::atomic<signed char> answers[devices]{};
@@ -101,7 +101,7 @@ bool has_tf32_code(const char* function) {
 
   cudaFuncAttributes attributes{};
   check_cuda(function, "cudaFuncGetAttributes", cudaFuncGetAttributes(&attributes, Kernel));
-  const bool found = attributes.ptxVersion >= 80;
+  const bool found = attributes.ptxVersion >= least;
   if (device < devices) answers[device] = found ? yes : no;
   return found;
 }
@@ -170,22 +170,18 @@ class flash_attention {
   /// The kernel of dk and dv may come before that of dq, whose delta it waits for, has ended.
   static constexpr bool keys_early = true;
 
-  /// Whether `body(flash_mma_tiles)` did it: not in ieee, and not without code for tensor cores.
+  /// Whether `body(flash_mma_tiles)` did it: not without tensor cores, or code for them.
   template <class Body>
   bool with_tensor_cores(Body body) const {
-    bool done = false;
-    with_features<32, 64, 80, 96, 128>(shape_.head_size, [&](auto features) {
-      switch (arithmetic_) {
-        case precision::ieee: break;
-        case precision::tf32:
-          done = body(flash_mma_tiles<precision::tf32, features.value>{});
-          break;
-        case precision::tf32x3:
-          done = body(flash_mma_tiles<precision::tf32x3, features.value>{});
-          break;
+    return with_precision(arithmetic_, [&](auto arithmetic) {
+      bool done = false;
+      if constexpr (device::precision_traits<arithmetic.value>::on_tensor_cores) {
+        with_features<32, 64, 80, 96, 128>(shape_.head_size, [&](auto features) {
+          done = body(flash_mma_tiles<decltype(arithmetic)::value, features.value>{});
+        });
       }
+      return done;
     });
-    return done;
   }
 
   /// Calls `body` with the tiles that hold a head and fit the device, for kernels that keep
@@ -206,7 +202,10 @@ class flash_attention {
   template <class Tiles>
   bool forward_mma(const flash_forward_arrays& arrays) const {
     using tiles = typename Tiles::forward;
-    if (!has_tf32_code<flash_forward_mma_kernel<tiles>>(function_)) return false;
+    if (!has_tensor_core_code<flash_forward_mma_kernel<tiles>>(function_,
+                                                               tiles::traits::least_architecture)) {
+      return false;
+    }
     launch_heads<tiles>(flash_forward_mma_kernel<tiles>, tiles::shared_bytes, arrays,
                         is_16_byte_accessible(shape_.head_size, arrays.out, arrays.qkv));
     return true;
@@ -215,7 +214,10 @@ class flash_attention {
   template <class Tiles>
   bool backward_mma(const flash_backward_arrays& arrays) const {
     using tiles = typename Tiles::backward;
-    if (!has_tf32_code<flash_backward_queries_mma_kernel<tiles>>(function_)) return false;
+    if (!has_tensor_core_code<flash_backward_queries_mma_kernel<tiles>>(
+            function_, tiles::traits::least_architecture)) {
+      return false;
+    }
     const bool wide = is_wide(arrays);
     launch_heads<tiles>(flash_backward_queries_mma_kernel<tiles>, tiles::shared_bytes, arrays,
                         wide);

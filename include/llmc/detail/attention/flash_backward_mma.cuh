@@ -16,7 +16,7 @@ LLMC_NAMESPACE_BEGIN
 namespace detail {
 
 /// What a warp knows of its queries: -log2(sum exp(score)), as the exponent to which a score is
-/// added (and what rounds for tf32), and delta = sum_d dout[d] * out[d].
+/// added (and Tiles::rounding_exponent), and delta = sum_d dout[d] * out[d].
 template <class Tiles>
 struct query_statistics {
   float exponent[Tiles::m_tiles][2];
@@ -57,7 +57,7 @@ __device__ __forceinline__ void prepare_queries(const flash_problem& p,
     for (int half = 0; half < 2; ++half) {
       const int r = row + 8 * half;
       const float lse = r < p.positions ? arrays.lse[head.row_sums + r] : 0.0f;
-      statistics.exponent[m][half] = fmaf(lse, -log2_of_e, rounding_exponent<Tiles::arithmetic>);
+      statistics.exponent[m][half] = fmaf(lse, -log2_of_e, Tiles::rounding_exponent);
     }
   }
 #pragma unroll
@@ -262,8 +262,8 @@ __device__ __forceinline__ void flash_backward_keys_block(const flash_problem& p
 #pragma unroll
     for (int n = 0; n < Tiles::n_tiles; ++n) {
       const float2 own = *reinterpret_cast<const float2*>(lse_tile + 8 * n + 2 * lane.t);
-      const float exponent[2] = {fmaf(own.x, -log2_of_e, rounding_exponent<Tiles::arithmetic>),
-                                 fmaf(own.y, -log2_of_e, rounding_exponent<Tiles::arithmetic>)};
+      const float exponent[2] = {fmaf(own.x, -log2_of_e, Tiles::rounding_exponent),
+                                 fmaf(own.y, -log2_of_e, Tiles::rounding_exponent)};
 #pragma unroll
       for (int m = 0; m < Tiles::m_tiles; ++m) {
 #pragma unroll
@@ -311,13 +311,13 @@ inline constexpr std::size_t flash_backward_keys_shared_bytes =
 template <class Tiles>
 __global__ void __launch_bounds__(Tiles::threads, Tiles::blocks_per_sm)
     flash_backward_queries_mma_kernel(flash_problem p, flash_backward_arrays arrays) {
-  if constexpr (device::has_tf32_mma) flash_backward_queries_block<Tiles>(p, arrays);
+  if constexpr (Tiles::traits::is_compiled) flash_backward_queries_block<Tiles>(p, arrays);
 }
 
 template <class Tiles>
 __global__ void __launch_bounds__(Tiles::threads, Tiles::blocks_per_sm)
     flash_backward_keys_mma_kernel(flash_problem p, flash_backward_arrays arrays) {
-  if constexpr (device::has_tf32_mma) flash_backward_keys_block<Tiles>(p, arrays);
+  if constexpr (Tiles::traits::is_compiled) flash_backward_keys_block<Tiles>(p, arrays);
 }
 
 }  // namespace detail

@@ -14,7 +14,7 @@ LLMC_NAMESPACE_BEGIN
 namespace detail {
 
 /// The softmax so far of a warp's rows, in powers of 2: `largest` of all scores, and this lane's
-/// share of sum 2^(score - largest) (times tf32_rounding for tf32).
+/// share of sum 2^(score - largest) (times what rounds, see Tiles::rounding_exponent).
 template <class Tiles>
 class online_softmax {
  public:
@@ -46,8 +46,8 @@ class online_softmax {
         for (int n = 0; n < Tiles::n_tiles; ++n) {
 #pragma unroll
           for (int i = 2 * half; i < 2 * half + 2; ++i) {
-            const float p = exp2_fast(
-                fmaf(scores[m][n][i], scale, rounding_exponent<Tiles::arithmetic> - reference));
+            const float p =
+                exp2_fast(fmaf(scores[m][n][i], scale, Tiles::rounding_exponent - reference));
             scores[m][n][i] = p;
             tile_sum += p;
           }
@@ -62,7 +62,7 @@ class online_softmax {
     float sum = sum_[m][half];
     sum += __shfl_xor_sync(0xffffffffu, sum, 1);
     sum += __shfl_xor_sync(0xffffffffu, sum, 2);
-    return Tiles::arithmetic == precision::tf32 ? sum * (1.0f / device::tf32_rounding) : sum;
+    return Tiles::traits::is_split ? sum : sum * (1.0f / Tiles::traits::rounding);
   }
   __device__ __forceinline__ float log_sum_exp(int m, int half, float total) const {
     return log_of_2 * largest_[m][half] + logf(total);
@@ -162,7 +162,7 @@ __device__ __forceinline__ void flash_forward_block(const flash_problem& p,
 template <class Tiles>
 __global__ void __launch_bounds__(Tiles::threads, Tiles::blocks_per_sm)
     flash_forward_mma_kernel(flash_problem p, flash_forward_arrays arrays) {
-  if constexpr (device::has_tf32_mma) flash_forward_block<Tiles>(p, arrays);
+  if constexpr (Tiles::traits::is_compiled) flash_forward_block<Tiles>(p, arrays);
 }
 
 }  // namespace detail

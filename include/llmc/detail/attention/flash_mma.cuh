@@ -25,6 +25,7 @@ namespace detail {
 template <precision Arithmetic, int Features, int MTiles, int Inner, int Operands, int BlocksPerSm>
 struct flash_tiles {
   static constexpr precision arithmetic = Arithmetic;
+  using traits = device::precision_traits<Arithmetic>;
   static constexpr int features = Features;
   static constexpr int m_tiles = MTiles;
   static constexpr int inner = Inner;
@@ -36,7 +37,11 @@ struct flash_tiles {
   static constexpr int rows_per_warp = 16 * MTiles;
   static constexpr int rows = rows_per_warp * warps;
 
-  /// Above 64 features both parts of tf32x3 would not leave room for two blocks on an SM.
+  /// Operands of one part take probabilities that are rounded already: adding this to an exponent
+  /// multiplies by the factor that rounds.
+  static constexpr float rounding_exponent = traits::is_split ? 0.0f : traits::log2_rounding;
+
+  /// Above 64 features both parts of split numbers would not leave room for two blocks on an SM.
   using parked = device::parked_rows<Arithmetic, MTiles, Features, (Features <= 64)>;
   using reader = device::mma_tile_reader<Features>;
   using row_sums = device::mma_accumulators<MTiles, Features / 8>;
@@ -48,11 +53,6 @@ struct flash_tiles {
   static constexpr std::size_t shared_bytes =
       sizeof(float) * (2 * stage_floats + warps * parked_floats);
 };
-
-/// tf32 takes rounded probabilities: adding this to an exponent multiplies by tf32_rounding.
-template <precision Arithmetic>
-inline constexpr float rounding_exponent =
-    Arithmetic == precision::tf32 ? device::log2_tf32_rounding : 0.0f;
 
 /// The number of this thread's warp. It comes from one lane, so that the compiler knows it to be
 /// the same for all 32: what follows from it needs no registers of theirs, and branches no

@@ -20,7 +20,7 @@
 #include <llmc/detail/namespace.hpp>
 #include <llmc/device/memory/copy_async.cuh>
 #include <llmc/device/product_tile.cuh>
-#include <llmc/device/tensor_core/mma.cuh>
+#include <llmc/device/tensor_core/precision.cuh>
 #include <llmc/matmul_context.hpp>
 #include <llmc/types.hpp>
 
@@ -31,7 +31,8 @@ namespace detail {
 template <precision Arithmetic, bool InnerFirst1, bool InnerFirst2>
 struct mma_product_tiles {
   static constexpr precision arithmetic = Arithmetic;
-  static constexpr bool x3 = Arithmetic == precision::tf32x3;
+  using traits = device::precision_traits<Arithmetic>;
+  static constexpr bool x3 = traits::is_split;
 
   static constexpr int row_groups = 2;              ///< of 32 rows, in a warp
   static constexpr int column_groups = x3 ? 1 : 2;  ///< of 32 columns, in a warp
@@ -43,7 +44,7 @@ struct mma_product_tiles {
   static constexpr int blocks_per_sm = 2;
   static constexpr int sums = 32 * row_groups * column_groups;  ///< of a thread
   /// An architecture without these instructions gets an empty kernel that says so by its bounds.
-  static constexpr int launch_bound = device::has_tf32_mma ? threads : 32;
+  static constexpr int launch_bound = traits::is_compiled ? threads : 32;
 
   using tile_1 = device::product_tile<InnerFirst1, rows>;
   using tile_2 = device::product_tile<InnerFirst2, columns>;
@@ -132,24 +133,25 @@ __device__ __forceinline__ void multiply_tile(typename Tiles::warp_sums& sums, c
 #pragma unroll
   for (int half = 0; half < 2; ++half) {
     float square[4][4];
-    device::tf32_fragment<2> b[Tiles::column_groups][2][4];
+    device::operand_fragment<Tiles::arithmetic, 2> b[Tiles::column_groups][2][4];
 #pragma unroll
     for (int n = 0; n < Tiles::column_groups; ++n) {
       read_2.read(square, tile_2, n, half);
-      device::set_column_fragments<precision::tf32>(b[n], square);
+      device::set_column_fragments<Tiles::arithmetic>(b[n], square);
     }
 #pragma unroll
     for (int m = 0; m < Tiles::row_groups; ++m) {
-      device::tf32_fragment<4> a[2][2];
+      device::operand_fragment<Tiles::arithmetic, 4> a[2][2];
       read_1.read(square, tile_1, m, half);
-      device::set_row_fragments<precision::tf32>(a, square);
+      device::set_row_fragments<Tiles::arithmetic>(a, square);
 #pragma unroll
       for (int step = 0; step < 2; ++step) {
 #pragma unroll
         for (int i = 0; i < 2; ++i) {
 #pragma unroll
           for (int j = 0; j < 4 * Tiles::column_groups; ++j) {
-            device::mma_tf32(sums[2 * m + i][j], a[step][i].high, b[j / 4][step][j % 4].high);
+            Tiles::traits::multiply(sums[2 * m + i][j], a[step][i].high,
+                                    b[j / 4][step][j % 4].high);
           }
         }
       }
@@ -167,17 +169,17 @@ __device__ __forceinline__ void multiply_tile_x3(typename Tiles::warp_sums& sums
                                                  const typename Tiles::reader_2& read_2) {
   static_assert(Tiles::column_groups == 1, "more would not fit in registers");
   float square[4][4];
-  device::tf32_fragment<2> b[2][2][4];
+  device::operand_fragment<Tiles::arithmetic, 2> b[2][2][4];
 #pragma unroll
   for (int half = 0; half < 2; ++half) {
     read_2.read(square, tile_2, 0, half);
-    device::set_column_fragments<precision::tf32x3>(b[half], square);
+    device::set_column_fragments<Tiles::arithmetic>(b[half], square);
   }
 #pragma unroll
   for (int m = 0; m < Tiles::row_groups; ++m) {
     device::mma_accumulators<2, 4> fresh;
     device::set_zero<2, 4>(fresh);
-    device::tf32_fragment<4> a[2][2][2];
+    device::operand_fragment<Tiles::arithmetic, 4> a[2][2][2];
     const auto for_each = [&](int half, auto multiply) {
 #pragma unroll
       for (int step = 0; step < 2; ++step) {
@@ -193,19 +195,19 @@ __device__ __forceinline__ void multiply_tile_x3(typename Tiles::warp_sums& sums
 #pragma unroll
     for (int half = 0; half < 2; ++half) {
       read_1.read(square, tile_1, m, half);
-      device::set_row_fragments<precision::tf32x3>(a[half], square);
+      device::set_row_fragments<Tiles::arithmetic>(a[half], square);
       for_each(half, [](auto& sum, const auto& x, const auto& y) {
-        device::mma_tf32(sum, x.low, y.high);
+        Tiles::traits::multiply(sum, x.low, y.high);
       });
       for_each(half, [](auto& sum, const auto& x, const auto& y) {
-        device::mma_tf32(sum, x.high, y.low);
+        Tiles::traits::multiply(sum, x.high, y.low);
       });
     }
-    const float factor = device::truncation_factor(a[1][1][1], 1);
+    const float factor = Tiles::traits::truncation_factor(a[1][1][1], 1);
 #pragma unroll
     for (int half = 0; half < 2; ++half) {
       for_each(half, [](auto& sum, const auto& x, const auto& y) {
-        device::mma_tf32(sum, x.high, y.high);
+        Tiles::traits::multiply(sum, x.high, y.high);
       });
     }
 #pragma unroll
@@ -349,7 +351,7 @@ __device__ __forceinline__ typename Tiles::result result_of(const mma_product_pr
 template <class Tiles>
 __global__ void __launch_bounds__(Tiles::launch_bound, Tiles::blocks_per_sm)
     mma_product_kernel(const __grid_constant__ mma_product_problem whole, std::int64_t first_tile) {
-  if constexpr (device::has_tf32_mma) {
+  if constexpr (Tiles::traits::is_compiled) {
     extern __shared__ __align__(128) float product_shared[];
     const std::int64_t tiles = whole.row_tiles * whole.column_tiles;
     const std::int64_t tile = first_tile + blockIdx.x;

@@ -25,7 +25,7 @@
 #include <llmc/device/memory/copy_async.cuh>
 #include <llmc/device/memory/mbarrier.cuh>
 #include <llmc/device/memory/tensor_copy.cuh>
-#include <llmc/device/tensor_core/mma.cuh>
+#include <llmc/device/tensor_core/precision.cuh>
 #include <llmc/device/tensor_core/wgmma.cuh>
 #include <llmc/types.hpp>
 
@@ -200,12 +200,9 @@ __device__ __forceinline__ void sum_swapped(float (&sums)[Tiles::sums],
   load_swapped(x, memory.first(at.stage), self);
 #pragma unroll 1
   for (int chunk = part.begin; chunk < part.end; ++chunk) {
-    device::tf32_fragment<4> a[4];
+    device::operand_fragment<precision::tf32, 4> a[4];
 #pragma unroll
-    for (int s = 0; s < 4; ++s) {
-#pragma unroll
-      for (int i = 0; i < 4; ++i) device::set_tf32<precision::tf32>(a[s], i, x[s][i]);
-    }
+    for (int s = 0; s < 4; ++s) a[s] = device::precision_traits<precision::tf32>::split(x[s]);
     const std::uint64_t b = device::wgmma_tile(memory.second(at.stage));
     const device::mbarrier done = memory.empty(at.stage);
     device::begin_wgmma();

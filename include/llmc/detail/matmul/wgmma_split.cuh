@@ -20,8 +20,8 @@
 /// tf32x3 sums a chunk of 32 terms in fresh registers, the small products first, and adds the
 /// result to the running sums by ordinary FP32 additions: the tensor core truncates when it adds,
 /// and in one long sum that alone would cost more digits than FP32 has to lose. What truncation
-/// takes from a chunk on average is given back on the way (device::truncation_factor), and long
-/// sums are sums of sums (long_sums).
+/// takes from a chunk on average is given back on the way (Tiles::traits::truncation_factor), and
+/// long sums are sums of sums (long_sums).
 #pragma once
 
 #include <llmc/detail/cuda_only.hpp>
@@ -35,7 +35,7 @@
 #include <llmc/device/memory/copy_async.cuh>
 #include <llmc/device/memory/mbarrier.cuh>
 #include <llmc/device/memory/tensor_copy.cuh>
-#include <llmc/device/tensor_core/mma.cuh>
+#include <llmc/device/tensor_core/precision.cuh>
 #include <llmc/device/tensor_core/wgmma.cuh>
 #include <llmc/types.hpp>
 
@@ -48,7 +48,8 @@ struct split_tiles {
   static constexpr precision arithmetic = Arithmetic;
   static constexpr bool inner_first_1 = InnerFirst1;
   static constexpr bool inner_first_2 = InnerFirst2;
-  static constexpr bool x3 = Arithmetic == precision::tf32x3;
+  using traits = device::precision_traits<Arithmetic>;
+  static constexpr bool x3 = traits::is_split;
   static constexpr int row_blocks = RowBlocks;
   static_assert(InnerFirst1 || !InnerFirst2, "no layer multiplies these two layouts");
   static_assert(!x3 || RowBlocks == 1, "two row blocks need more registers than there are");
@@ -134,15 +135,6 @@ __device__ __forceinline__ constexpr int k_order(int s, int half, int t) {
 
 // ---- the splitter ----
 
-/// Numbers as the tensor core takes them.
-template <class Tiles, int Count>
-__device__ __forceinline__ device::tf32_fragment<Count> split(const float (&x)[Count]) {
-  device::tf32_fragment<Count> parts;
-#pragma unroll
-  for (int i = 0; i < Count; ++i) device::set_tf32<Tiles::arithmetic>(parts, i, x[i]);
-  return parts;
-}
-
 __device__ __forceinline__ float element(const float4& x, int i) {
   return i == 0 ? x.x : i == 1 ? x.y : i == 2 ? x.z : x.w;
 }
@@ -179,7 +171,7 @@ __device__ __forceinline__ void split_inner_first(std::uint32_t tile, std::uint3
         const std::uint32_t to = tile +
                                  device::swizzled_128(8 * j + 4 * half + rs, 4 * (c / 4) + q) +
                                  static_cast<std::uint32_t>(4 * (c % 4));
-        const auto parts = split<Tiles>({element(x[half][j], q)});
+        const auto parts = Tiles::traits::split({element(x[half][j], q)});
         device::store_shared_1(to, parts.high[0]);
         if constexpr (Tiles::x3) device::store_shared_1(to + Tiles::second_bytes, parts.low[0]);
       }
@@ -209,8 +201,8 @@ __device__ __forceinline__ void split_columns_first(std::uint32_t tile, std::uin
     const int chunk = lane / 8 + 4 * turn;
 #pragma unroll
     for (int j = 0; j < 4; ++j) {
-      const auto parts = split<Tiles>({element(x[turn][0], j), element(x[turn][1], j),
-                                       element(x[turn][2], j), element(x[turn][3], j)});
+      const auto parts = Tiles::traits::split({element(x[turn][0], j), element(x[turn][1], j),
+                                               element(x[turn][2], j), element(x[turn][3], j)});
       const std::uint32_t to = tile + device::swizzled_128(8 * j + u, chunk);
       device::store_shared_4(to, parts.high);
       if constexpr (Tiles::x3) device::store_shared_4(to + Tiles::second_bytes, parts.low);
@@ -390,7 +382,7 @@ __device__ __forceinline__ void load_values(first_values<Tiles>& x,
 }
 
 template <class Tiles>
-using first_fragments = device::tf32_fragment<4>[Tiles::row_blocks][4];
+using first_fragments = device::operand_fragment<Tiles::arithmetic, 4>[Tiles::row_blocks][4];
 
 template <class Tiles>
 __device__ __forceinline__ void split_values(first_fragments<Tiles>& a,
@@ -398,7 +390,7 @@ __device__ __forceinline__ void split_values(first_fragments<Tiles>& a,
 #pragma unroll
   for (int m = 0; m < Tiles::row_blocks; ++m) {
 #pragma unroll
-    for (int s = 0; s < 4; ++s) a[m][s] = split<Tiles>(x[m][s]);
+    for (int s = 0; s < 4; ++s) a[m][s] = Tiles::traits::split(x[m][s]);
   }
 }
 
@@ -467,7 +459,7 @@ __device__ __forceinline__ void run_consumer(const wgmma_problem& p,
     for (int chunk = part.begin; chunk < part.end; ++chunk) {
       float fresh[Tiles::sums];
       split_values<Tiles>(a, x);
-      const float factor = device::truncation_factor(a[0][0], 1);
+      const float factor = Tiles::traits::truncation_factor(a[0][0], 1);
       turns.wait();
       multiply_chunk<Tiles>(sums, fresh, a, memory.second(at.stage));
       turns.pass();

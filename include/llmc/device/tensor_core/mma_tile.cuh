@@ -19,7 +19,7 @@
 #include <cstdint>
 
 #include <llmc/detail/namespace.hpp>
-#include <llmc/device/tensor_core/mma.cuh>
+#include <llmc/device/tensor_core/precision.cuh>
 #include <llmc/types.hpp>
 
 LLMC_NAMESPACE_BEGIN
@@ -90,12 +90,15 @@ class mma_tile_reader {
 };
 
 /// A warp's own rows, 16 * MTiles of them, kept in shared memory as A fragments: each lane reads
-/// back exactly what it wrote, with one 16-byte load a fragment, so no barrier is needed. With
-/// `SplitOnce`, tf32x3 keeps both parts (twice the memory), else it splits what it loads.
+/// back exactly what it wrote, with one 16-byte load a fragment, so no barrier is needed. Numbers
+/// of two parts are kept as both with `SplitOnce` (twice the memory), else whole, and are split
+/// when they are loaded.
 template <precision Arithmetic, int MTiles, int Features, bool SplitOnce>
 class parked_rows {
-  static constexpr bool keeps_low = Arithmetic == precision::tf32x3 && SplitOnce;
-  static constexpr bool splits_late = Arithmetic == precision::tf32x3 && !SplitOnce;
+  using traits = precision_traits<Arithmetic>;
+  using fragment = operand_fragment<Arithmetic, 4>;
+  static constexpr bool keeps_low = traits::is_split && SplitOnce;
+  static constexpr bool splits_late = traits::is_split && !SplitOnce;
   static constexpr int parts = keeps_low ? 2 : 1;
 
  public:
@@ -111,34 +114,30 @@ class parked_rows {
                                 {upper.z, lower.z, upper.w, lower.w}};
 #pragma unroll
     for (int half = 0; half < 2; ++half) {
-      tf32_fragment<4> fragment;
-#pragma unroll
-      for (int i = 0; i < 4; ++i) {
-        if constexpr (splits_late) {
-          fragment.high[i] = __float_as_uint(values[half][i]);
-        } else {
-          set_tf32<Arithmetic>(fragment, i, values[half][i]);
-        }
-      }
       uint4* const to = lane_ + place(m, step, half);
-      to[0] = packed(fragment.high);
-      if constexpr (keeps_low) to[32] = packed(fragment.low);
+      if constexpr (splits_late) {
+        to[0] = packed(values[half]);
+      } else {
+        const fragment operand = traits::split(values[half]);
+        to[0] = packed(operand.high);
+        if constexpr (keeps_low) to[32] = packed(operand.low);
+      }
     }
   }
 
   /// The A fragment of k-step 2 * step + half.
-  __device__ __forceinline__ tf32_fragment<4> get(int m, int step, int half) const {
+  __device__ __forceinline__ fragment get(int m, int step, int half) const {
     const uint4* const from = lane_ + place(m, step, half);
-    tf32_fragment<4> fragment;
-    unpack(fragment.high, from[0]);
-    if constexpr (keeps_low) unpack(fragment.low, from[32]);
     if constexpr (splits_late) {
-#pragma unroll
-      for (int i = 0; i < 4; ++i) {
-        set_tf32<Arithmetic>(fragment, i, __uint_as_float(fragment.high[i]));
-      }
+      float values[4];
+      unpack(values, from[0]);
+      return traits::split(values);
+    } else {
+      fragment operand;
+      unpack(operand.high, from[0]);
+      if constexpr (keeps_low) unpack(operand.low, from[32]);
+      return operand;
     }
-    return fragment;
   }
 
  private:
@@ -148,42 +147,42 @@ class parked_rows {
   static __device__ __forceinline__ uint4 packed(const std::uint32_t (&x)[4]) {
     return make_uint4(x[0], x[1], x[2], x[3]);
   }
+  static __device__ __forceinline__ uint4 packed(const float (&x)[4]) {
+    return make_uint4(__float_as_uint(x[0]), __float_as_uint(x[1]), __float_as_uint(x[2]),
+                      __float_as_uint(x[3]));
+  }
   static __device__ __forceinline__ void unpack(std::uint32_t (&x)[4], uint4 from) {
     x[0] = from.x;
     x[1] = from.y;
     x[2] = from.z;
     x[3] = from.w;
   }
+  static __device__ __forceinline__ void unpack(float (&x)[4], uint4 from) {
+    x[0] = __uint_as_float(from.x);
+    x[1] = __uint_as_float(from.y);
+    x[2] = __uint_as_float(from.z);
+    x[3] = __uint_as_float(from.w);
+  }
 
   uint4* lane_;
 };
 
-/// The two B fragments in four features of a row.
-template <precision Arithmetic>
-__device__ __forceinline__ void split_row(tf32_fragment<2> (&b)[2], float4 x) {
-  set_tf32<Arithmetic>(b[0], 0, x.x);
-  set_tf32<Arithmetic>(b[0], 1, x.y);
-  set_tf32<Arithmetic>(b[1], 0, x.z);
-  set_tf32<Arithmetic>(b[1], 1, x.w);
-}
-
 /// scores = rows tile^T: scores[m][n] is for the warp's rows 16m.. and the tile's rows 8n...
 ///
-/// tf32x3 sums the small products (low * high and high * low) by themselves and adds them once,
-/// with rounding: next to the large ones the tensor core's adder would truncate them away.
+/// The small products of split operands are summed by themselves and added once, with rounding.
 template <precision Arithmetic, int MTiles, int NTiles, int Features, bool SplitOnce>
 __device__ __forceinline__ void multiply_rows(
     mma_accumulators<MTiles, NTiles>& scores,
     const parked_rows<Arithmetic, MTiles, Features, SplitOnce>& rows, const float* tile,
     const mma_tile_reader<Features>& reader) {
-  constexpr bool x3 = Arithmetic == precision::tf32x3;
+  using traits = precision_traits<Arithmetic>;
   constexpr int in_flight = MTiles == 1 && NTiles % 4 == 0 ? 4 : 2;
   mma_accumulators<MTiles, NTiles> small;
   set_zero<MTiles, NTiles>(scores);
-  if constexpr (x3) set_zero<MTiles, NTiles>(small);
+  if constexpr (traits::is_split) set_zero<MTiles, NTiles>(small);
 #pragma unroll
   for (int step = 0; step < Features / 16; ++step) {
-    tf32_fragment<4> a[MTiles][2];
+    operand_fragment<Arithmetic, 4> a[MTiles][2];
 #pragma unroll
     for (int m = 0; m < MTiles; ++m) {
 #pragma unroll
@@ -191,10 +190,12 @@ __device__ __forceinline__ void multiply_rows(
     }
 #pragma unroll
     for (int n0 = 0; n0 < NTiles; n0 += in_flight) {
-      tf32_fragment<2> b[in_flight][2];
+      operand_fragment<Arithmetic, 2> b[in_flight][2];
 #pragma unroll
       for (int n = 0; n < in_flight; ++n) {
-        split_row<Arithmetic>(b[n], reader.row(tile, n0 + n, step));
+        const float4 x = reader.row(tile, n0 + n, step);
+        b[n][0] = traits::split({x.x, x.y});
+        b[n][1] = traits::split({x.z, x.w});
       }
 #pragma unroll
       for (int half = 0; half < 2; ++half) {
@@ -205,20 +206,23 @@ __device__ __forceinline__ void multiply_rows(
             for (int m = 0; m < MTiles; ++m) multiply(m, n);
           }
         };
-        if constexpr (x3) {
-          for_each_tile(
-              [&](int m, int n) { mma_tf32(small[m][n0 + n], a[m][half].low, b[n][half].high); });
+        if constexpr (traits::is_split) {
+          for_each_tile([&](int m, int n) {
+            traits::multiply(small[m][n0 + n], a[m][half].low, b[n][half].high);
+          });
         }
-        for_each_tile(
-            [&](int m, int n) { mma_tf32(scores[m][n0 + n], a[m][half].high, b[n][half].high); });
-        if constexpr (x3) {
-          for_each_tile(
-              [&](int m, int n) { mma_tf32(small[m][n0 + n], a[m][half].high, b[n][half].low); });
+        for_each_tile([&](int m, int n) {
+          traits::multiply(scores[m][n0 + n], a[m][half].high, b[n][half].high);
+        });
+        if constexpr (traits::is_split) {
+          for_each_tile([&](int m, int n) {
+            traits::multiply(small[m][n0 + n], a[m][half].high, b[n][half].low);
+          });
         }
       }
     }
   }
-  if constexpr (x3) {
+  if constexpr (traits::is_split) {
 #pragma unroll
     for (int m = 0; m < MTiles; ++m) {
 #pragma unroll
@@ -231,40 +235,30 @@ __device__ __forceinline__ void multiply_rows(
 }
 
 /// An accumulator as A fragment of the next product: k = t and t + 4 are its columns 2t and 2t + 1.
-/// For tf32 the caller has multiplied it by tf32_rounding already.
+/// Where the precision rounds, the caller has multiplied it by the traits' `rounding` already.
 template <precision Arithmetic>
-__device__ __forceinline__ tf32_fragment<4> fragment_of(const float (&x)[4]) {
-  constexpr int order[4] = {0, 2, 1, 3};
-  tf32_fragment<4> fragment;
-#pragma unroll
-  for (int i = 0; i < 4; ++i) {
-    if constexpr (Arithmetic == precision::tf32x3) {
-      set_tf32<Arithmetic>(fragment, i, x[order[i]]);
-    } else {
-      fragment.high[i] = __float_as_uint(x[order[i]]);
-    }
-  }
-  return fragment;
+__device__ __forceinline__ operand_fragment<Arithmetic, 4> fragment_of(const float (&x)[4]) {
+  return precision_traits<Arithmetic>::split_rounded({x[0], x[2], x[1], x[3]});
 }
 
 /// The B fragments of the 4 or 2 tiles of a block of a tile used as columns.
 template <precision Arithmetic, int Tiles, int Features>
-__device__ __forceinline__ void load_columns(tf32_fragment<2> (&b)[Tiles],
+__device__ __forceinline__ void load_columns(operand_fragment<Arithmetic, 2> (&b)[Tiles],
                                              const mma_tile_reader<Features>& reader,
                                              const float* tile, int k, int block) {
-#pragma unroll
-  for (int second = 0; second < 2; ++second) {
-    if constexpr (Tiles == 4) {
-      const float4 x = reader.column(tile, k, block, second != 0);
-      set_tf32<Arithmetic>(b[0], second, x.x);
-      set_tf32<Arithmetic>(b[1], second, x.y);
-      set_tf32<Arithmetic>(b[2], second, x.z);
-      set_tf32<Arithmetic>(b[3], second, x.w);
-    } else {
-      const float2 x = reader.half_column(tile, k, block, second != 0);
-      set_tf32<Arithmetic>(b[0], second, x.x);
-      set_tf32<Arithmetic>(b[1], second, x.y);
-    }
+  using traits = precision_traits<Arithmetic>;
+  if constexpr (Tiles == 4) {
+    const float4 x = reader.column(tile, k, block, false);
+    const float4 y = reader.column(tile, k, block, true);
+    b[0] = traits::split({x.x, y.x});
+    b[1] = traits::split({x.y, y.y});
+    b[2] = traits::split({x.z, y.z});
+    b[3] = traits::split({x.w, y.w});
+  } else {
+    const float2 x = reader.half_column(tile, k, block, false);
+    const float2 y = reader.half_column(tile, k, block, true);
+    b[0] = traits::split({x.x, y.x});
+    b[1] = traits::split({x.y, y.y});
   }
 }
 
@@ -275,7 +269,7 @@ __device__ __forceinline__ void multiply_column_block(mma_accumulators<MTiles, F
                                                       const float* tile,
                                                       const mma_tile_reader<Features>& reader,
                                                       int block, Factor factor) {
-  constexpr bool x3 = Arithmetic == precision::tf32x3;
+  using traits = precision_traits<Arithmetic>;
   mma_accumulators<MTiles, Tiles> large, small;
   const auto for_each_sum = [&](auto body) {
 #pragma unroll
@@ -287,7 +281,7 @@ __device__ __forceinline__ void multiply_column_block(mma_accumulators<MTiles, F
       }
     }
   };
-  if constexpr (x3) {
+  if constexpr (traits::is_split) {
     set_zero<MTiles, Tiles>(large);
     set_zero<MTiles, Tiles>(small);
   } else {
@@ -295,10 +289,10 @@ __device__ __forceinline__ void multiply_column_block(mma_accumulators<MTiles, F
   }
 #pragma unroll
   for (int k = 0; k < KTiles; ++k) {
-    tf32_fragment<4> p[MTiles];
+    operand_fragment<Arithmetic, 4> p[MTiles];
 #pragma unroll
     for (int m = 0; m < MTiles; ++m) p[m] = fragment_of<Arithmetic>(a[m][k]);
-    tf32_fragment<2> b[Tiles];
+    operand_fragment<Arithmetic, 2> b[Tiles];
     load_columns<Arithmetic>(b, reader, tile, k, block);
     const auto for_each_tile = [&](auto multiply) {
 #pragma unroll
@@ -307,15 +301,16 @@ __device__ __forceinline__ void multiply_column_block(mma_accumulators<MTiles, F
         for (int m = 0; m < MTiles; ++m) multiply(m, n);
       }
     };
-    if constexpr (x3) {
-      for_each_tile([&](int m, int n) { mma_tf32(small[m][n], p[m].low, b[n].high); });
-      for_each_tile([&](int m, int n) { mma_tf32(small[m][n], p[m].high, b[n].low); });
-      for_each_tile([&](int m, int n) { mma_tf32(large[m][n], p[m].high, b[n].high); });
+    if constexpr (traits::is_split) {
+      for_each_tile([&](int m, int n) { traits::multiply(small[m][n], p[m].low, b[n].high); });
+      for_each_tile([&](int m, int n) { traits::multiply(small[m][n], p[m].high, b[n].low); });
+      for_each_tile([&](int m, int n) { traits::multiply(large[m][n], p[m].high, b[n].high); });
     } else {
-      for_each_tile([&](int m, int n) { mma_tf32(sums[m][4 * block + n], p[m].high, b[n].high); });
+      for_each_tile(
+          [&](int m, int n) { traits::multiply(sums[m][4 * block + n], p[m].high, b[n].high); });
     }
   }
-  if constexpr (x3) {
+  if constexpr (traits::is_split) {
     for_each_sum([&](int m, int n, int i, float& sum) {
       sum = fmaf(sum, factor(m, i / 2), large[m][n][i] + small[m][n][i]);
     });
@@ -325,9 +320,9 @@ __device__ __forceinline__ void multiply_column_block(mma_accumulators<MTiles, F
 /// sums = factor * sums + a tile, where `a` came from multiply_rows and `factor(m, half)` is for
 /// rows 16m + 8 * half + g. The sums' features are dealt to lanes as for_each_sum_chunk says.
 ///
-/// tf32x3 adds up each call in fresh accumulators, large and small products apart, and adds those
-/// to `sums` with rounding; the tensor core's own truncating additions would pile up over many
-/// tiles.
+/// Where operands are split, each call adds up in fresh accumulators, large and small products
+/// apart, and adds those to `sums` with rounding; the tensor core's own truncating additions would
+/// pile up over many tiles.
 template <precision Arithmetic, int MTiles, int KTiles, int Features, class Factor>
 __device__ __forceinline__ void multiply_columns(mma_accumulators<MTiles, Features / 8>& sums,
                                                  const mma_accumulators<MTiles, KTiles>& a,
