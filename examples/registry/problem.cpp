@@ -1,10 +1,10 @@
-#include "problem.hpp"
+#include "registry/problem.hpp"
 
 #include <sstream>
 #include <stdexcept>
 #include <utility>
 
-#include "kernels.hpp"
+#include "registry/kernels.hpp"
 
 namespace llmc_registry {
 

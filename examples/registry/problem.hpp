@@ -15,8 +15,8 @@
 
 #include <llmc/types.hpp>
 
-#include "support/device_memory.hpp"
-#include "support/tolerance.hpp"
+#include "registry/device_memory.hpp"
+#include "registry/tolerance.hpp"
 
 namespace llmc_registry {
 
