@@ -96,8 +96,8 @@ report bench::measure(const llmc_registry::operation& o, const llmc_registry::ex
     for (result& one : r.results) check(one, *small, watch_);
   }
   const std::unique_ptr<problem> full = o.make_problem(shape, {});
-  r.bytes = full->bytes();
-  r.flops = full->flops();
+  r.bytes = static_cast<std::int64_t>(full->cost().bytes);
+  r.flops = full->cost().flops;
   if (r.checked_shape != shape) check_in_full(r.results, *full, watch_);
   time_right_ones(r, *full);
   mark_fastest(r.results);

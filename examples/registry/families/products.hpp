@@ -59,11 +59,6 @@ inline matmul_shape matmul_shape_of(const extents& e) {
   return {e.at("rows"), e.at("channels"), e.at("out_channels")};
 }
 
-inline double product_flops(matmul_shape s) {
-  return 2.0 * static_cast<double>(s.rows) * static_cast<double>(s.channels) *
-         static_cast<double>(s.out_channels);
-}
-
 /// The variants of the launchers next to a GELU: those of matmul.cuh that are no rungs.
 enum class fused_variant { automatic, cublaslt, tensor_core };
 

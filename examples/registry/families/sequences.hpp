@@ -33,12 +33,9 @@ inline std::int64_t vectors_of(llmc::attention_shape s) {
   return s.batch * s.sequence * s.heads * s.head_size;
 }
 
-/// Elements of (B, NH, T, T), and those of them that are not above the diagonal.
+/// Elements of (B, NH, T, T).
 inline std::int64_t scores_of(llmc::attention_shape s) {
   return s.batch * s.heads * s.sequence * s.sequence;
-}
-inline std::int64_t visible_scores_of(llmc::attention_shape s) {
-  return s.batch * s.heads * (s.sequence * (s.sequence + 1) / 2);
 }
 
 }  // namespace llmc_registry

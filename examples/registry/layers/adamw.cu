@@ -51,6 +51,8 @@ class update_problem : public adamw_problem {
                                            learning_rate_, step_, clip_, stream);
   }
 
+  call_cost cost() const override { return costs::adamw_update(count_); }
+
  private:
   std::vector<std::vector<double>> reference() const override {
     std::vector<double> params = params_.values_before(), m = m_.values_before(),
@@ -79,6 +81,8 @@ class segments_problem : public adamw_problem {
         params_, m_, v_, grads_, segments_.data(), static_cast<std::int64_t>(segments_.size()),
         constants, learning_rate_, step_, clip_, stream);
   }
+
+  call_cost cost() const override { return costs::adamw_update(count_); }
 
  private:
   std::vector<std::vector<double>> reference() const override {

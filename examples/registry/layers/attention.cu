@@ -26,12 +26,6 @@ std::int64_t rows_of(attention_shape s) {
   return s.batch * s.heads * s.sequence;
 }
 
-/// Multiplications and additions of that many products between queries and keys, of which half are
-/// masked.
-double product_flops(attention_shape s, int products) {
-  return products * static_cast<double>(vectors_of(s)) * static_cast<double>(s.sequence);
-}
-
 /// Scores of normal numbers reach about 6. An error of them is a relative one of a probability, and
 /// so of a mean of values that reach about 5; gradients are some of such.
 tolerance attention_tolerance(double magnitude) {
@@ -75,7 +69,7 @@ class forward_problem : public problem {
                                                 context_, stream);
   }
 
-  double flops() const override { return product_flops(shape_, 2); }
+  call_cost cost() const override { return costs::attention_forward(shape_); }
 
  private:
   std::vector<std::vector<double>> reference() const override {
@@ -128,7 +122,7 @@ class backward_problem : public problem {
                                                  shape_, arithmetic(), mode(), context_, stream);
   }
 
-  double flops() const override { return product_flops(shape_, 5); }
+  call_cost cost() const override { return costs::attention_backward(shape_, false, mode()); }
 
  private:
   std::vector<std::vector<double>> reference() const override {

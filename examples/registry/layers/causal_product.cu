@@ -50,10 +50,7 @@ class product_problem : public problem {
     llmc::causal_product<Variant, BlockSize>(out_, q_, k_, shape_, context_, stream);
   }
 
-  double flops() const override {
-    return 2.0 * static_cast<double>(visible_scores_of(shape_)) *
-           static_cast<double>(shape_.head_size);
-  }
+  call_cost cost() const override { return costs::causal_product(shape_); }
 
  private:
   std::vector<std::vector<double>> reference() const override {

@@ -58,10 +58,7 @@ class forward_problem : public problem {
     llmc::causal_softmax_forward<Variant, BlockSize>(out_, inp_, shape_, scale, stream);
   }
 
-  /// Only visible scores are read.
-  std::int64_t bytes() const override {
-    return 4 * (visible_scores_of(shape_) + scores_of(shape_));
-  }
+  call_cost cost() const override { return costs::causal_softmax_forward(shape_); }
 
  private:
   std::vector<std::vector<double>> reference() const override {
@@ -104,10 +101,7 @@ class backward_problem : public problem {
     llmc::causal_softmax_backward<Variant, BlockSize>(dinp_, dout_, out_, shape_, scale, stream);
   }
 
-  /// Only visible numbers are read.
-  std::int64_t bytes() const override {
-    return 4 * (2 * visible_scores_of(shape_) + scores_of(shape_));
-  }
+  call_cost cost() const override { return costs::causal_softmax_backward(shape_); }
 
  private:
   std::vector<std::vector<double>> reference() const override {

@@ -29,6 +29,8 @@ class classifier_problem : public problem {
                                                           shape_, dloss, stream);
   }
 
+  call_cost cost() const override { return costs::classifier_forward_backward(shape_); }
+
  private:
   std::vector<std::vector<double>> reference() const override {
     std::vector<double> logits = logits_.values_before(), losses = zeros(shape_.rows);

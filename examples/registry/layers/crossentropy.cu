@@ -28,6 +28,8 @@ class forward_problem : public problem {
                                                    stream);
   }
 
+  call_cost cost() const override { return costs::crossentropy_forward(shape_); }
+
  private:
   std::vector<std::vector<double>> reference() const override {
     std::vector<double> losses = zeros(shape_.rows);
@@ -59,6 +61,8 @@ class backward_problem : public problem {
     llmc::crossentropy_backward<Variant, BlockSize>(dlogits_, dlosses_, logits_, gpu_targets_,
                                                     shape_, stream);
   }
+
+  call_cost cost() const override { return costs::crossentropy_backward(shape_); }
 
  private:
   std::vector<std::vector<double>> reference() const override {

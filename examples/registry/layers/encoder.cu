@@ -46,12 +46,9 @@ std::int64_t count_of(encoder_shape s) {
   return s.batch * s.sequence * s.channels;
 }
 
-/// Bytes of tokens, out and wpe, and of the rows of wte that occur.
-std::int64_t bytes_moved(encoder_shape s, const std::vector<std::int32_t>& tokens) {
-  const std::set<std::int32_t> different(tokens.begin(), tokens.end());
-  const std::int64_t rows =
-      s.batch * s.sequence + s.sequence + static_cast<std::int64_t>(different.size());
-  return 4 * (rows * s.channels + static_cast<std::int64_t>(tokens.size()));
+/// How many tokens differ: only the rows of wte that occur are touched.
+std::int64_t different(const std::vector<std::int32_t>& tokens) {
+  return static_cast<std::int64_t>(std::set<std::int32_t>(tokens.begin(), tokens.end()).size());
 }
 
 class forward_problem : public problem {
@@ -71,7 +68,7 @@ class forward_problem : public problem {
                                               stream);
   }
 
-  std::int64_t bytes() const override { return bytes_moved(shape_, tokens_); }
+  call_cost cost() const override { return costs::encoder_forward(shape_, different(tokens_)); }
 
  private:
   std::vector<std::vector<double>> reference() const override {
@@ -109,11 +106,8 @@ class backward_problem : public problem {
         shape_, llmc::accumulation::add, mode(), stream);
   }
 
-  /// The rows of dwte are read as well as written.
-  std::int64_t bytes() const override {
-    const std::set<std::int32_t> different(tokens_.begin(), tokens_.end());
-    const auto rows = static_cast<std::int64_t>(different.size());
-    return bytes_moved(shape_, tokens_) + 4 * rows * shape_.channels;
+  call_cost cost() const override {
+    return costs::encoder_backward(shape_, different(tokens_), llmc::accumulation::add, mode());
   }
 
  private:

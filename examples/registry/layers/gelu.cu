@@ -27,6 +27,8 @@ class forward_problem : public row_problem<hidden_channels> {
     llmc::gelu_forward<Variant, BlockSize>(out_, inp_, count_, stream);
   }
 
+  call_cost cost() const override { return costs::gelu_forward(count_); }
+
  private:
   std::vector<std::vector<double>> reference() const override {
     std::vector<double> out = zeros(count_);
@@ -50,6 +52,8 @@ class backward_problem : public row_problem<hidden_channels> {
   void launch(cudaStream_t stream) {
     llmc::gelu_backward<Variant, BlockSize>(dinp_, dout_, inp_, count_, stream);
   }
+
+  call_cost cost() const override { return costs::gelu_backward(count_); }
 
  private:
   std::vector<std::vector<double>> reference() const override {

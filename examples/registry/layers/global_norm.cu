@@ -33,6 +33,8 @@ class global_norm_problem : public problem {
         workspace(llmc::global_norm_workspace_bytes(count_)), grads_, count_, max_norm, stream);
   }
 
+  call_cost cost() const override { return costs::global_norm(count_); }
+
  private:
   std::vector<std::vector<double>> reference() const override {
     clip_state state;

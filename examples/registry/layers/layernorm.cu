@@ -25,6 +25,8 @@ class forward_problem : public layernorm_forward_problem {
                                                 layernorm_epsilon, stream);
   }
 
+  call_cost cost() const override { return costs::layernorm_forward(shape_); }
+
  private:
   std::vector<std::vector<double>> reference() const override {
     std::vector<double> out = zeros(count_), mean = zeros(shape_.rows), rstd = mean;
@@ -51,6 +53,8 @@ class backward_problem : public layernorm_backward_problem {
         dinp_, dweight_, dbias_, workspace(llmc::layernorm_backward_workspace_bytes(shape_)), dout_,
         inp_, weight_, mean_, rstd_, shape_, mode(), stream);
   }
+
+  call_cost cost() const override { return costs::layernorm_backward(shape_, mode()); }
 
  private:
   std::vector<std::vector<double>> reference() const override {

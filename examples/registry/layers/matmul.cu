@@ -19,7 +19,6 @@ class linear_problem : public problem {
   static constexpr bool has_precision = true;
 
   static std::vector<extents> awkward() { return awkward_products(); }
-  double flops() const override { return product_flops(shape_); }
 
  protected:
   linear_problem(const extents& e, settings s) : problem(s), shape_(matmul_shape_of(e)) {}
@@ -84,6 +83,8 @@ class forward_problem : public ladder_problem {
                                              context_, stream);
   }
 
+  call_cost cost() const override { return costs::matmul_forward(shape_, true); }
+
  private:
   std::vector<std::vector<double>> reference() const override { return {linear_output()}; }
 
@@ -104,6 +105,8 @@ class residual_problem : public ladder_problem {
     llmc::matmul_residual_forward<Variant, BlockSize>(out_, residual_, inp_, weight_, bias_, shape_,
                                                       arithmetic(), context_, stream);
   }
+
+  call_cost cost() const override { return costs::matmul_residual_forward(shape_, true); }
 
  private:
   std::vector<std::vector<double>> reference() const override {
@@ -140,6 +143,8 @@ class gelu_problem : public linear_problem {
     llmc::matmul_gelu_forward<variant>(out_, before_gelu_, inp_, weight_, bias_, shape_,
                                        arithmetic(), context_, stream);
   }
+
+  call_cost cost() const override { return costs::matmul_gelu_forward(shape_, true); }
 
  private:
   std::vector<std::vector<double>> reference() const override {

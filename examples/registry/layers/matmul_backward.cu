@@ -52,8 +52,7 @@ class backward_problem : public problem {
         inp_, weight_, shape_, arithmetic(), mode(), context_, stream);
   }
 
-  /// Those of dinp and dweight.
-  double flops() const override { return 2 * product_flops(shape_); }
+  call_cost cost() const override { return costs::matmul_backward(shape_, true, mode()); }
 
  private:
   std::vector<std::vector<double>> reference() const override {
@@ -108,8 +107,9 @@ class gelu_backward_problem : public problem {
         weight_, shape_, arithmetic(), mode(), context_, stream);
   }
 
-  /// Those of dgelu_inp and dweight.
-  double flops() const override { return 2 * product_flops(shape_); }
+  call_cost cost() const override {
+    return costs::gelu_matmul_backward(shape_, true, true, mode());
+  }
 
  private:
   std::vector<std::vector<double>> reference() const override {
@@ -181,6 +181,8 @@ class bias_backward_problem : public problem {
         dbias_, workspace(llmc::matmul_bias_backward_workspace_bytes(shape_)), dout_, shape_,
         mode(), stream);
   }
+
+  call_cost cost() const override { return costs::matmul_bias_backward(shape_, mode()); }
 
  private:
   std::vector<std::vector<double>> reference() const override {

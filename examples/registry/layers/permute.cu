@@ -58,6 +58,8 @@ class permute_problem : public heads_problem {
     llmc::permute_heads<Variant, BlockSize>(out_, inp_, shape_, parts_, stream);
   }
 
+  call_cost cost() const override { return costs::permute_heads(shape_, parts_); }
+
  private:
   std::vector<std::vector<double>> reference() const override {
     std::vector<double> out = zeros(inp_.size());
@@ -77,6 +79,8 @@ class unpermute_problem : public heads_problem {
   void launch(cudaStream_t stream) {
     llmc::unpermute_heads<Variant, BlockSize>(out_, inp_, shape_, parts_, stream);
   }
+
+  call_cost cost() const override { return costs::permute_heads(shape_, parts_); }
 
  private:
   std::vector<std::vector<double>> reference() const override {

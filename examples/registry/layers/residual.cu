@@ -25,6 +25,8 @@ class forward_problem : public row_problem<gpt2_channels> {
     llmc::residual_forward<Variant, BlockSize>(out_, inp1_, inp2_, count_, stream);
   }
 
+  call_cost cost() const override { return costs::residual_forward(count_); }
+
  private:
   std::vector<std::vector<double>> reference() const override {
     std::vector<double> out = zeros(count_);
@@ -50,6 +52,8 @@ class backward_problem : public row_problem<gpt2_channels> {
   void launch(cudaStream_t stream) {
     llmc::residual_backward<Variant, BlockSize>(dinp1_, dinp2_, dout_, count_, mode(), stream);
   }
+
+  call_cost cost() const override { return costs::residual_backward(count_, mode()); }
 
  private:
   std::vector<std::vector<double>> reference() const override {

@@ -28,6 +28,8 @@ class forward_problem : public layernorm_forward_problem {
                                                          layernorm_epsilon, stream);
   }
 
+  call_cost cost() const override { return costs::residual_layernorm_forward(shape_); }
+
  private:
   std::vector<std::vector<double>> reference() const override {
     std::vector<double> residual = zeros(count_), out = residual;
@@ -58,6 +60,10 @@ class backward_problem : public layernorm_backward_problem {
         dinp_, nullptr, dweight_, dbias_,
         workspace(llmc::residual_layernorm_backward_workspace_bytes(shape_)), dout_, dresidual_,
         inp_, weight_, mean_, rstd_, shape_, mode(), stream);
+  }
+
+  call_cost cost() const override {
+    return costs::residual_layernorm_backward(shape_, true, false, mode());
   }
 
  private:

@@ -31,6 +31,8 @@ class forward_problem : public problem {
     llmc::softmax_forward<Variant, BlockSize>(out_, inp_, shape_, stream);
   }
 
+  call_cost cost() const override { return costs::softmax_forward(shape_); }
+
  private:
   std::vector<std::vector<double>> reference() const override {
     std::vector<double> out = zeros(count_of(shape_));
@@ -61,6 +63,8 @@ class backward_problem : public problem {
   void launch(cudaStream_t stream) {
     llmc::softmax_backward<Variant, BlockSize>(dinp_, dout_, out_, shape_, stream);
   }
+
+  call_cost cost() const override { return costs::softmax_backward(shape_); }
 
  private:
   std::vector<std::vector<double>> reference() const override {
