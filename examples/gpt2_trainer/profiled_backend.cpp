@@ -83,13 +83,14 @@ class timed_calls final : public profiled_backend {
 
   void encoder_forward(float* out, std::uint64_t* out_of_range, const std::int32_t* tokens,
                        const float* wte, const float* wpe, llmc::encoder_shape shape) override {
-    timed("encoder_forward", costs::encoder_forward(shape),
+    timed("encoder_forward", costs::encoder_forward(shape, costs::most_different_tokens(shape)),
           [&] { inner_->encoder_forward(out, out_of_range, tokens, wte, wpe, shape); });
   }
   void encoder_backward(float* dwte, float* dwpe, const std::int32_t* tokens, const float* dout,
                         llmc::encoder_shape shape, accumulation dwte_mode,
                         accumulation dwpe_mode) override {
-    timed("encoder_backward", costs::encoder_backward(shape, dwte_mode, dwpe_mode),
+    timed("encoder_backward",
+          costs::encoder_backward(shape, costs::most_different_tokens(shape), dwte_mode, dwpe_mode),
           [&] { inner_->encoder_backward(dwte, dwpe, tokens, dout, shape, dwte_mode, dwpe_mode); });
   }
 

@@ -7,9 +7,13 @@
 #include <vector>
 
 #include "backend.hpp"
-#include "call_cost.hpp"
+#include "registry/costs.hpp"
 
 namespace gpt2_trainer {
+
+using llmc_registry::call_cost;
+using llmc_registry::call_kind;
+namespace costs = llmc_registry::costs;
 
 struct timed_call {
   std::string name;  ///< the layer, of products with their extents, or the kind of transfer

@@ -5,7 +5,7 @@
 
 #include <llmc/error.hpp>
 
-#include "bench_support/ceilings.hpp"
+#include "registry/measure/ceilings.hpp"
 
 namespace kernel_bench {
 namespace {
@@ -96,8 +96,8 @@ report bench::measure(const llmc_registry::operation& o, const llmc_registry::ex
     for (result& one : r.results) check(one, *small, watch_);
   }
   const std::unique_ptr<problem> full = o.make_problem(shape, {});
-  r.bytes = full->bytes();
-  r.flops = full->flops();
+  r.bytes = static_cast<std::int64_t>(full->cost().bytes);
+  r.flops = full->cost().flops;
   if (r.checked_shape != shape) check_in_full(r.results, *full, watch_);
   time_right_ones(r, *full);
   mark_fastest(r.results);
@@ -107,7 +107,7 @@ report bench::measure(const llmc_registry::operation& o, const llmc_registry::ex
 void bench::measure_ceilings(report& r) {
   watch_.wake();
   if (r.flops == 0) {
-    r.ceilings["copy"] = bench_support::copy_rate(watch_, r.bytes);
+    r.ceilings["copy"] = llmc_registry::copy_rate(watch_, r.bytes);
     return;
   }
   for (const result& one : r.results) {
@@ -137,7 +137,7 @@ void bench::time_right_ones(report& r, problem& full) {
 double bench::product_ceiling(llmc::precision arithmetic) {
   const auto found = product_rates_.find(arithmetic);
   if (found != product_rates_.end()) return found->second;
-  return product_rates_[arithmetic] = bench_support::product_rate(watch_, arithmetic);
+  return product_rates_[arithmetic] = llmc_registry::product_rate(watch_, arithmetic);
 }
 
 }  // namespace kernel_bench

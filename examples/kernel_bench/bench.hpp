@@ -8,13 +8,13 @@
 
 #include <llmc/types.hpp>
 
-#include "bench_support/stopwatch.hpp"
+#include "registry/measure/stopwatch.hpp"
 #include "registry/registry.hpp"
 
 namespace kernel_bench {
 
-using bench_support::stopwatch;
-using bench_support::timing;
+using llmc_registry::stopwatch;
+using llmc_registry::timing;
 
 enum class verdict { right, wrong, unsupported };
 

@@ -48,12 +48,6 @@ def pytorch_of(operation, matmul_precision=None):
             if one.get("matmul_precision") == matmul_precision and not one.get("part")]
 
 
-def llm_c_of(operation, precision=None):
-    """llm.c's measurements of the whole operation that compare_llm_c.py added."""
-    return [one for one in operation.get("llm_c", [])
-            if one.get("precision") == precision and not one.get("part")]
-
-
 # ---- beside another library's times ----
 
 def require_same_card(record, device):

@@ -97,17 +97,6 @@ def pytorch_rows(operation, has_precision):
     return rows
 
 
-def llm_c_rows(operation, has_precision):
-    """One for each way that was timed, which is in llmc's own precisions."""
-    rows = []
-    for precision in records.precisions_of(operation):
-        ceiling = operation["ceilings"].get(precision or CEILINGS[None])
-        for one in records.llm_c_of(operation, precision):
-            rows.append([f"llm.c: {one['way']}", *([precision] if has_precision else []), "",
-                         *numbers(operation, one["us"], ceiling)])
-    return rows
-
-
 def table(record, operation, commit=None):
     """Markdown, with the line that introduces it."""
     wrong = [one for one in operation["entries"] if one["result"] == "wrong"]
@@ -116,7 +105,7 @@ def table(record, operation, commit=None):
                          f"{wrong[0]['variant']}: {wrong[0]['reason']}")
     has_precision = records.precisions_of(operation) != [None]
     rows = [*header(operation, has_precision), *variant_rows(operation),
-            *pytorch_rows(operation, has_precision), *llm_c_rows(operation, has_precision)]
+            *pytorch_rows(operation, has_precision)]
     lines = ["| " + " | ".join(row) + " |" for row in rows]
     return "\n".join([introduction(record, operation, commit), "", *lines]) + "\n"
 
@@ -153,7 +142,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__,
                                      formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("record", type=pathlib.Path,
-                        help="what `kernel_bench all --json` or a compare_*.py wrote")
+                        help="what `kernel_bench all --json` or compare_pytorch.py wrote")
     parser.add_argument("--pages", type=pathlib.Path, default=PAGES, metavar="FOLDER",
                         help="[docs/layers]")
     parser.add_argument("--commit", help="named above each table")

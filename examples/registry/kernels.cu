@@ -1,6 +1,6 @@
-#include "kernels.hpp"
+#include "registry/kernels.hpp"
 
-#include "support/device_memory.hpp"
+#include "registry/device_memory.hpp"
 
 namespace llmc_registry {
 namespace {

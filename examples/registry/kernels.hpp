@@ -7,7 +7,7 @@
 
 #include <cstdint>
 
-#include "support/tolerance.hpp"
+#include "registry/tolerance.hpp"
 
 namespace llmc_registry {
 

@@ -26,7 +26,7 @@
 
 #include <llmc/types.hpp>
 
-#include "registry.hpp"
+#include "registry/registry.hpp"
 
 namespace llmc_registry {
 

@@ -1,10 +1,10 @@
-#include "problem.hpp"
+#include "registry/problem.hpp"
 
 #include <sstream>
 #include <stdexcept>
 #include <utility>
 
-#include "kernels.hpp"
+#include "registry/kernels.hpp"
 
 namespace llmc_registry {
 
@@ -105,7 +105,7 @@ bool problem::guards_intact() const {
   return !workspace_ || workspace_->guards_intact();
 }
 
-std::int64_t problem::bytes() const {
+std::int64_t problem::array_bytes() const {
   std::int64_t elements = 0;
   for (const auto& a : arrays_) elements += a->size() * (a->use_ == array::use::updated ? 2 : 1);
   for (const auto& i : integers_) elements += static_cast<std::int64_t>(i->size());

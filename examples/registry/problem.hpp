@@ -15,8 +15,9 @@
 
 #include <llmc/types.hpp>
 
-#include "support/device_memory.hpp"
-#include "support/tolerance.hpp"
+#include "registry/costs.hpp"
+#include "registry/device_memory.hpp"
+#include "registry/tolerance.hpp"
 
 namespace llmc_registry {
 
@@ -105,10 +106,10 @@ class problem {
   /// Whether nothing was written outside the outputs.
   bool guards_intact() const;
 
-  /// The least traffic with memory: each input read once, each output written once.
-  virtual std::int64_t bytes() const;
-  /// Multiplications and additions, where these are what an operation is measured by, else 0.
-  virtual double flops() const { return 0; }
+  /// What the operation must do at least.
+  virtual call_cost cost() const = 0;
+  /// The traffic of all arrays, each read or written once: the most that `cost` can say.
+  std::int64_t array_bytes() const;
 
  protected:
   explicit problem(settings s) : settings_(s) {}

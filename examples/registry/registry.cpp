@@ -1,8 +1,8 @@
-#include "registry.hpp"
+#include "registry/registry.hpp"
 
 #include <algorithm>
 
-#include "layers.hpp"
+#include "registry/layers/layers.hpp"
 
 namespace llmc_registry {
 

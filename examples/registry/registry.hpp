@@ -16,7 +16,7 @@
 
 #include <llmc/types.hpp>
 
-#include "problem.hpp"
+#include "registry/problem.hpp"
 
 namespace llmc_registry {
 

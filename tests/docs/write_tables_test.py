@@ -43,9 +43,7 @@ def make_record():
                "pytorch": [{"way": "addmm", "mode": "eager", "matmul_precision": "high",
                             "us": 250.0, "spread": 0.01},
                            {"way": "addmm", "mode": "compile", "matmul_precision": "high",
-                            "error": "no"}],
-               "llm_c": [{"way": "cublaslt", "precision": "tf32", "us": 160.0, "spread": 0.01},
-                         {"way": "half", "precision": "tf32", "part": True, "us": 80.0}]}
+                            "error": "no"}]}
     return {"device": "Card", "cuda_runtime": "13.0", "repeats": 21, "l2_bytes": 1,
             "pytorch": {"version": "2.11"}, "operations": [rows, product]}
 
@@ -68,7 +66,7 @@ Card, CUDA 13.0, commit abc; channels 3072, rows 8192: \
 | packs | 256 | 84.0, fastest | 2380 | 95% |
 """)
 
-    def test_each_precision_and_other_libraries(self):
+    def test_each_precision_and_pytorch(self):
         record = make_record()
         self.assertEqual(write_tables.table(record, record["operations"][1]), """\
 Card, CUDA 13.0, PyTorch 2.11; rows 64: `kernel_bench run matmul_forward --rows 64`
@@ -80,15 +78,7 @@ Card, CUDA 13.0, PyTorch 2.11; rows 64: `kernel_bench run matmul_forward --rows 
 | tensor_core | ieee | - | unsupported | - | - |
 | tensor_core | tf32 | 0 | 200.0, fastest | 200.0 | 50% |
 | PyTorch eager: addmm | high |  | 250.0 | 160.0 | 40% |
-| llm.c: cublaslt | tf32 |  | 160.0 | 250.0 | 62% |
 """)
-
-    def test_llm_c_without_precisions(self):
-        record = make_record()
-        record["operations"][0]["llm_c"] = [{"way": "gelu", "us": 100.0, "spread": 0.01}]
-        self.assertTrue(write_tables.table(record, record["operations"][0]).endswith(
-            "| packs | 256 | 84.0, fastest | 2380 | 95% |\n"
-            "| llm.c: gelu |  | 100.0 | 2000 | 80% |\n"))
 
     def test_wrong_results_are_refused(self):
         record = make_record()

@@ -72,3 +72,25 @@ TEST_CASE("every variant agrees with the reference where it is timed", "[registr
     check_entries(o, checked_shape(o, default_shape(o)), {});
   }
 }
+
+TEST_CASE("an operation's cost is the traffic of its arrays", "[registry]") {
+  LLMC_REQUIRE_GPU();
+  // These touch only the rows of tokens, the scores or the columns that take part.
+  const std::set<std::string> touch_less{"encoder_forward",
+                                         "encoder_backward",
+                                         "causal_softmax_forward",
+                                         "causal_softmax_backward",
+                                         "crossentropy_forward",
+                                         "crossentropy_backward",
+                                         "classifier_forward_backward"};
+  constexpr double scalars = 64;  // bytes that do not depend on the shape and are not counted
+  for (const operation& o : operations()) {
+    for (const auto mode : {accumulation::overwrite, accumulation::add}) {
+      INFO(o.name << (mode == accumulation::add ? ", add" : ", overwrite"));
+      const auto problem = o.make_problem(o.awkward.back(), {0, mode});
+      const double arrays = static_cast<double>(problem->array_bytes());
+      CHECK(problem->cost().bytes <= arrays);
+      if (touch_less.count(o.name) == 0) CHECK(problem->cost().bytes + scalars >= arrays);
+    }
+  }
+}

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "catch.hpp"
-#include "tolerance.hpp"
+#include "registry/tolerance.hpp"
 
 namespace llmc_test {
 

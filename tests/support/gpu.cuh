@@ -13,7 +13,7 @@
 #include <llmc/types.hpp>
 
 #include "catch.hpp"
-#include "device_memory.hpp"
+#include "registry/device_memory.hpp"
 #include "skip.hpp"
 
 namespace llmc_test {

@@ -1,0 +1,75 @@
+/// @file
+/// What layer normalisation with and without a residual share. Derived problems add their own
+/// arrays, `launch` and the reference.
+#pragma once
+
+#include <llmc/layernorm.cuh>
+
+#include <cstdint>
+
+#include "registry/families/rows.hpp"
+
+namespace llmc_registry {
+
+inline constexpr float layernorm_epsilon = 1e-5f;
+
+/// The largest rstd of rows of normal numbers: among few of them a row may be nearly constant.
+inline double most_rstd(std::int64_t channels) {
+  return channels < 16 ? 316 : 2;
+}
+
+/// The error of a mean is multiplied by rstd.
+inline tolerance normalised_tolerance(std::int64_t channels, double scale) {
+  return llmc_test::sum_tolerance(channels, 4 * scale * most_rstd(channels));
+}
+
+inline tolerance rstd_tolerance(std::int64_t channels) {
+  return {0, 4e-6 * most_rstd(channels)};
+}
+
+/// Of dweight and dbias: sums over the rows of terms of which few pass 8.
+inline tolerance column_tolerance(llmc::row_shape s) {
+  return llmc_test::sum_tolerance(s.rows, 8 * most_rstd(s.channels));
+}
+
+/// The statistics of the rows, as a forward pass leaves them for backward.
+inline void layernorm_statistics(float* mean, float* rstd, const float* inp, llmc::row_shape s) {
+  const llmc_test::buffer<float> out(count_of(s)), weight(s.channels), bias(s.channels);
+  llmc::layernorm_forward(out, mean, rstd, inp, weight, bias, s, layernorm_epsilon, nullptr);
+  llmc_test::check_cuda(cudaDeviceSynchronize());
+}
+
+/// Outputs in this order: out, mean, rstd.
+class layernorm_forward_problem : public row_problem<gpt2_channels> {
+ protected:
+  /// `scale` is about that of the rows that are normalised.
+  layernorm_forward_problem(const extents& e, settings s, double scale)
+      : row_problem(e, s),
+        out_(output("out", count_, normalised_tolerance(shape_.channels, scale))),
+        mean_(output("mean", shape_.rows, llmc_test::sum_tolerance(shape_.channels, scale))) {}
+
+  array& weight_ = input(shape_.channels);
+  array& bias_ = input(shape_.channels);
+  array& out_;
+  array& mean_;
+  array& rstd_ = output("rstd", shape_.rows, rstd_tolerance(shape_.channels));
+};
+
+/// Outputs in this order: dinp, dweight, dbias.
+class layernorm_backward_problem : public row_problem<gpt2_channels> {
+ protected:
+  layernorm_backward_problem(const extents& e, settings s) : row_problem(e, s) {
+    layernorm_statistics(mean_, rstd_, inp_, shape_);
+  }
+
+  array& dout_ = input(count_);
+  array& inp_ = input(count_);  ///< of the normalisation: the residual, where there is one
+  array& weight_ = input(shape_.channels);
+  array& mean_ = input(shape_.rows);
+  array& rstd_ = input(shape_.rows);
+  array& dinp_ = output("dinp", count_, normalised_tolerance(shape_.channels, 4));
+  array& dweight_ = gradient("dweight", shape_.channels, column_tolerance(shape_));
+  array& dbias_ = gradient("dbias", shape_.channels, llmc_test::sum_tolerance(shape_.rows, 8));
+};
+
+}  // namespace llmc_registry

@@ -1,0 +1,153 @@
+#include <llmc/attention.cuh>
+#include <llmc/reference/attention.hpp>
+
+#include "registry/families/sequences.hpp"
+#include "registry/ladder.hpp"
+#include "registry/layers/layers.hpp"
+
+namespace llmc_registry {
+namespace {
+
+using llmc::attention_backward_variant;
+using llmc::attention_forward_variant;
+using llmc::attention_shape;
+
+std::vector<extents> awkward_sequences() {
+  std::vector<extents> shapes;
+  for (const auto& [batch, sequence, heads, head_size] : std::initializer_list<attention_shape>{
+           {1, 1, 1, 1}, {2, 33, 3, 5}, {1, 65, 2, 64}, {2, 127, 3, 80}, {1, 200, 1, 128}}) {
+    shapes.push_back(
+        {{"batch", batch}, {"sequence", sequence}, {"heads", heads}, {"head_size", head_size}});
+  }
+  return shapes;
+}
+
+std::int64_t rows_of(attention_shape s) {
+  return s.batch * s.heads * s.sequence;
+}
+
+/// Scores of normal numbers reach about 6. An error of them is a relative one of a probability, and
+/// so of a mean of values that reach about 5; gradients are some of such.
+tolerance attention_tolerance(double magnitude) {
+  return {3e-5 * magnitude, 4e-6};
+}
+tolerance tf32_attention_tolerance(double magnitude) {
+  return {3e-2 * magnitude, 4e-3};
+}
+
+/// Of the naive kernels, which are slow.
+constexpr std::array few_block_sizes{64, 256};
+
+class forward_problem : public problem {
+ public:
+  static constexpr bool has_precision = true;
+  static constexpr auto& variants = llmc::attention_forward_variants;
+  template <attention_forward_variant Variant>
+  static constexpr bool ignores_precision = Variant == attention_forward_variant::naive;
+  template <attention_forward_variant Variant>
+  static constexpr int default_block_size = llmc::attention_forward_block_size<Variant>;
+  template <attention_forward_variant Variant>
+  static constexpr auto block_sizes() {
+    if constexpr (Variant == attention_forward_variant::flash) {
+      return std::array{llmc::attention_forward_block_size<Variant>};
+    } else if constexpr (Variant == attention_forward_variant::naive) {
+      return few_block_sizes;
+    } else {
+      return any_block_size;
+    }
+  }
+
+  static std::vector<parameter> parameters() { return head_parameters(); }
+  static std::vector<extents> awkward() { return awkward_sequences(); }
+
+  forward_problem(const extents& e, settings s) : problem(s), shape_(attention_shape_of(e)) {}
+
+  template <attention_forward_variant Variant, int BlockSize>
+  void launch(cudaStream_t stream) {
+    void* scratch = workspace(llmc::attention_forward_workspace_bytes<Variant>(shape_));
+    llmc::attention_forward<Variant, BlockSize>(out_, lse_, scratch, qkv_, shape_, arithmetic(),
+                                                context_, stream);
+  }
+
+  call_cost cost() const override { return costs::attention_forward(shape_); }
+
+ private:
+  std::vector<std::vector<double>> reference() const override {
+    std::vector<double> out = zeros(vectors_of(shape_)), lse = zeros(rows_of(shape_));
+    llmc::reference::attention_forward(out.data(), lse.data(), qkv_.values().data(), shape_);
+    return {out, lse};
+  }
+
+  attention_shape shape_;
+  llmc::matmul_context context_;
+  array& qkv_ = input(3 * vectors_of(shape_));
+  array& out_ =
+      output("out", vectors_of(shape_), attention_tolerance(1), tf32_attention_tolerance(1));
+  array& lse_ = output("lse", rows_of(shape_), attention_tolerance(1), tf32_attention_tolerance(1));
+};
+
+class backward_problem : public problem {
+ public:
+  static constexpr bool has_precision = true;
+  static constexpr auto& variants = llmc::attention_backward_variants;
+  template <attention_backward_variant Variant>
+  static constexpr bool ignores_precision = Variant == attention_backward_variant::naive;
+  template <attention_backward_variant Variant>
+  static constexpr int default_block_size = llmc::attention_backward_block_size<Variant>;
+  template <attention_backward_variant Variant>
+  static constexpr auto block_sizes() {
+    if constexpr (Variant == attention_backward_variant::flash) {
+      return std::array{llmc::attention_backward_block_size<Variant>};
+    } else if constexpr (Variant == attention_backward_variant::naive) {
+      return few_block_sizes;
+    } else {
+      return any_block_size;
+    }
+  }
+
+  static std::vector<parameter> parameters() { return head_parameters(); }
+  static std::vector<extents> awkward() { return awkward_sequences(); }
+
+  backward_problem(const extents& e, settings s) : problem(s), shape_(attention_shape_of(e)) {
+    void* scratch = workspace(llmc::attention_forward_workspace_bytes(shape_));
+    llmc::attention_forward(out_, lse_, scratch, qkv_, shape_, llmc::precision::ieee, context_,
+                            nullptr);
+    llmc_test::check_cuda(cudaDeviceSynchronize());
+  }
+
+  template <attention_backward_variant Variant, int BlockSize>
+  void launch(cudaStream_t stream) {
+    void* scratch = workspace(llmc::attention_backward_workspace_bytes<Variant>(shape_));
+    llmc::attention_backward<Variant, BlockSize>(dqkv_, nullptr, scratch, dout_, qkv_, out_, lse_,
+                                                 shape_, arithmetic(), mode(), context_, stream);
+  }
+
+  call_cost cost() const override { return costs::attention_backward(shape_, false, mode()); }
+
+ private:
+  std::vector<std::vector<double>> reference() const override {
+    std::vector<double> dqkv = zeros(3 * vectors_of(shape_));
+    llmc::reference::attention_backward(dqkv.data(), static_cast<double*>(nullptr),
+                                        dout_.values().data(), qkv_.values().data(),
+                                        out_.values().data(), lse_.values().data(), shape_, mode());
+    return {dqkv};
+  }
+
+  attention_shape shape_;
+  llmc::matmul_context context_;
+  array& dout_ = input(vectors_of(shape_));
+  array& qkv_ = input(3 * vectors_of(shape_));
+  array& out_ = input(vectors_of(shape_));
+  array& lse_ = input(rows_of(shape_));
+  array& dqkv_ =
+      output("dqkv", 3 * vectors_of(shape_), attention_tolerance(4), tf32_attention_tolerance(4));
+};
+
+}  // namespace
+
+std::vector<operation> attention() {
+  return {make_operation<forward_problem>("attention_forward"),
+          make_operation<backward_problem>("attention_backward")};
+}
+
+}  // namespace llmc_registry
