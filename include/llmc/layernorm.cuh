@@ -15,6 +15,7 @@
 
 #include <llmc/detail/bias_gradient.cuh>
 #include <llmc/detail/checks.hpp>
+#include <llmc/detail/column_sum.cuh>
 #include <llmc/detail/launch.cuh>
 #include <llmc/detail/layernorm/by_warps.cuh>
 #include <llmc/detail/layernorm/forward_arrays.cuh>
@@ -22,7 +23,6 @@
 #include <llmc/detail/layernorm/in_shared_memory.cuh>
 #include <llmc/detail/layernorm/naive.cuh>
 #include <llmc/detail/namespace.hpp>
-#include <llmc/device/column_sum.cuh>
 #include <llmc/device/row/layernorm_registers.cuh>
 #include <llmc/device/row/layernorm_row.cuh>
 #include <llmc/types.hpp>

@@ -16,10 +16,10 @@
 
 #include <llmc/detail/bias_gradient.cuh>
 #include <llmc/detail/checks.hpp>
+#include <llmc/detail/column_sum.cuh>
 #include <llmc/detail/launch.cuh>
 #include <llmc/detail/matmul/ladder/bias.cuh>
 #include <llmc/detail/namespace.hpp>
-#include <llmc/device/column_sum.cuh>
 #include <llmc/device/row/reduce.cuh>
 #include <llmc/types.hpp>
 

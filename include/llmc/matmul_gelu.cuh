@@ -17,10 +17,10 @@
 #include <string>
 
 #include <llmc/detail/checks.hpp>
+#include <llmc/detail/column_sum.cuh>
 #include <llmc/detail/launch.cuh>
 #include <llmc/detail/matmul/layer.cuh>
 #include <llmc/detail/namespace.hpp>
-#include <llmc/device/column_sum.cuh>
 #include <llmc/matmul.cuh>
 #include <llmc/matmul_context.hpp>
 #include <llmc/types.hpp>

@@ -7,11 +7,11 @@
 
 #include <cstdint>
 
+#include <llmc/detail/column_sum.cuh>
 #include <llmc/detail/launch.cuh>
 #include <llmc/detail/layernorm/forward_arrays.cuh>
 #include <llmc/detail/layernorm/in_registers.cuh>
 #include <llmc/detail/namespace.hpp>
-#include <llmc/device/column_sum.cuh>
 #include <llmc/device/memory/pack.cuh>
 #include <llmc/device/row/layernorm_row.cuh>
 #include <llmc/device/row/reduce.cuh>

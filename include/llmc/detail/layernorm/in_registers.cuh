@@ -10,9 +10,9 @@
 #include <type_traits>
 
 #include <llmc/detail/checks.hpp>
+#include <llmc/detail/column_sum.cuh>
 #include <llmc/detail/launch.cuh>
 #include <llmc/detail/namespace.hpp>
-#include <llmc/device/column_sum.cuh>
 #include <llmc/device/dependent_launch.cuh>
 #include <llmc/device/memory/pack.cuh>
 #include <llmc/device/row/layernorm_registers.cuh>

@@ -10,11 +10,11 @@
 #include <cstdint>
 #include <string>
 
+#include <llmc/detail/column_sum.cuh>
 #include <llmc/detail/launch.cuh>
 #include <llmc/detail/layernorm/forward_arrays.cuh>
 #include <llmc/detail/layernorm/in_registers.cuh>
 #include <llmc/detail/namespace.hpp>
-#include <llmc/device/column_sum.cuh>
 #include <llmc/device/memory/pack.cuh>
 #include <llmc/device/row/row_workers.cuh>
 #include <llmc/error.hpp>
