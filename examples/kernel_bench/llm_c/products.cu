@@ -45,10 +45,11 @@ void measure_matmul_backward(peer_bench& bench) {
   const normal_floats dout(hidden_activations), inp(activations), weight(weights);
   const floats dinp(activations), dweight(weights), dbias(hidden), dbias_buffer(hidden * 64);
   const floats our_dinp(activations), our_dweight(weights), our_dbias(hidden);
-  const bytes workspace = make_workspace(llmc::matmul_backward_workspace_bytes(linear_shape));
+  const std::size_t scratch_bytes = llmc::matmul_backward_workspace_bytes(linear_shape);
+  const bytes workspace = make_workspace(scratch_bytes);
   llmc::matmul_context context;
-  llmc::matmul_backward(our_dinp, our_dweight, our_dbias, workspace, dout, inp, weight,
-                        linear_shape, precision::ieee, accumulation::overwrite, context,
+  llmc::matmul_backward(our_dinp, our_dweight, our_dbias, {workspace, scratch_bytes}, dout, inp,
+                        weight, linear_shape, precision::ieee, accumulation::overwrite, context,
                         bench.stream);
   const peer_output dbias_output{dbias, our_dbias, hidden, typical_sum(rows)};
   in_each_precision([&](precision arithmetic) {

@@ -13,30 +13,27 @@
 #include <llmc/types.hpp>
 
 LLMC_NAMESPACE_BEGIN
-namespace device {
+namespace detail {
 
 /// The term of one row in a bias gradient, for column_sum.
-struct bias_gradient {
+struct bias_gradient_term {
   const float* dout;
   std::int64_t columns;
 
   template <int Width>
-  __device__ void operator()(std::int64_t row, std::int64_t c, pack<Width> (&values)[1]) const {
-    values[0] = load<Width>(dout + row * columns + c);
+  __device__ void operator()(std::int64_t row, std::int64_t c,
+                             device::pack<Width> (&values)[1]) const {
+    values[0] = device::load<Width>(dout + row * columns + c);
   }
 };
 
-}  // namespace device
-
-namespace detail {
-
 /// dbias (+)= sums over the rows of dout (rows, OC)
 template <int BlockSize>
-void sum_bias_gradient(const char* function, float* dbias, void* workspace, const float* dout,
+void sum_bias_gradient(const char* function, float* dbias, void* scratch, const float* dout,
                        row_shape shape, accumulation mode, cudaStream_t stream) {
-  column_sum<1, BlockSize>(function, {{dbias}}, workspace, shape,
+  column_sum<1, BlockSize>(function, {{dbias}}, scratch, shape,
                            is_16_byte_accessible(shape.channels, dout),
-                           device::bias_gradient{dout, shape.channels}, mode, stream);
+                           bias_gradient_term{dout, shape.channels}, mode, stream);
 }
 
 }  // namespace detail
