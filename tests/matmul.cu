@@ -2,6 +2,7 @@
 #include <llmc/reference/matmul.hpp>
 
 #include <algorithm>
+#include <cmath>
 #include <memory>
 #include <vector>
 
@@ -78,8 +79,8 @@ void check_backward(const matmul_case& c, precision arithmetic, accumulation mod
   output dweight(c.shape.out_channels * c.shape.channels, mode, misalignment);
   output dbias(c.shape.out_channels, mode, misalignment);
   run({&dinp, &dweight, &dbias}, [&](cudaStream_t s) {
-    llmc::matmul_backward<Variant, BlockSize>(dinp, dweight, dbias, workspace.get(), dout, inp,
-                                              weight, c.shape, arithmetic, mode, context, s);
+    llmc::matmul_backward<Variant, BlockSize>(dinp, dweight, dbias, scratch_in(workspace), dout,
+                                              inp, weight, c.shape, arithmetic, mode, context, s);
   });
   CHECK(workspace.guards_intact());
   check_close("dinp", dinp.values(), c.dinp, product_tolerance(c.shape.out_channels, arithmetic));
@@ -153,8 +154,8 @@ TEST_CASE("matmul of ones is exact", "[matmul]") {
             dbias(out_channels);
         run({&out, &dinp, &dweight, &dbias}, [&](cudaStream_t s) {
           llmc::matmul_forward(out, inp, weight, bias, shape, arithmetic, context, s);
-          llmc::matmul_backward(dinp, dweight, dbias, workspace.get(), dout, inp, weight, shape,
-                                arithmetic, accumulation::overwrite, context, s);
+          llmc::matmul_backward(dinp, dweight, dbias, scratch_in(workspace), dout, inp, weight,
+                                shape, arithmetic, accumulation::overwrite, context, s);
         });
         const auto all = [](output& o, double value) {
           const std::vector<float> values = o.values();
@@ -198,11 +199,11 @@ TEST_CASE("matmul_backward leaves out what is null, and sums over no rows are ze
   const buffer<float> inp(c.inp), weight(c.weight), dout(c.dout);
   output dinp(35), dweight(21), none_dweight(21), none_dbias(3);
   run({&dinp, &dweight, &none_dweight, &none_dbias}, [&](cudaStream_t s) {
-    llmc::matmul_backward(dinp, nullptr, nullptr, nullptr, dout, nullptr, weight, c.shape,
+    llmc::matmul_backward(dinp, nullptr, nullptr, {}, dout, nullptr, weight, c.shape,
                           precision::ieee, accumulation::overwrite, context, s);
-    llmc::matmul_backward(nullptr, dweight, nullptr, nullptr, dout, inp, nullptr, c.shape,
+    llmc::matmul_backward(nullptr, dweight, nullptr, {}, dout, inp, nullptr, c.shape,
                           precision::ieee, accumulation::overwrite, context, s);
-    llmc::matmul_backward(nullptr, none_dweight, none_dbias, nullptr, nullptr, nullptr, nullptr,
+    llmc::matmul_backward(nullptr, none_dweight, none_dbias, {}, nullptr, nullptr, nullptr,
                           {0, 7, 3}, precision::ieee, accumulation::overwrite, context, s);
   });
   check_close("dinp", dinp.values(), c.dinp, product_tolerance(3, precision::ieee));
@@ -230,8 +231,8 @@ TEST_CASE("matmul_backward sums bias gradients exactly where they are exact", "[
       const buffer<unsigned char> workspace = backward_workspace(shape);
       output dbias(out_channels, mode);
       run({&dbias}, [&](cudaStream_t s) {
-        llmc::matmul_backward(nullptr, nullptr, dbias, workspace.get(), dout, nullptr, nullptr,
-                              shape, precision::ieee, mode, context, s);
+        llmc::matmul_backward(nullptr, nullptr, dbias, scratch_in(workspace), dout, nullptr,
+                              nullptr, shape, precision::ieee, mode, context, s);
       });
       // Sums past 2^24 are rounded.
       check_close("dbias", dbias.values(), expected_gradient(wanted, mode), {0, 3e-7});
@@ -278,9 +279,28 @@ TEST_CASE("matmul names an array that is missing", "[matmul]") {
       llmc::matmul_forward(some, nullptr, some, nullptr, {2, 2, 2}, precision::ieee, context, s),
       "llmc::matmul_forward: inp must not be null");
   CHECK_THROWS_WITH(
-      llmc::matmul_backward(some, nullptr, nullptr, nullptr, some, nullptr, nullptr, {2, 2, 2},
+      llmc::matmul_backward(some, nullptr, nullptr, {}, some, nullptr, nullptr, {2, 2, 2},
                             precision::ieee, accumulation::overwrite, context, s),
       "llmc::matmul_backward: weight must not be null");
+}
+
+TEST_CASE("matmul_backward refuses a bad scratch before it writes anything", "[matmul]") {
+  LLMC_REQUIRE_GPU();
+  matmul_context context;
+  const buffer<float> some(64);
+  const stream s;
+  const matmul_shape shape{4, 4, 4};
+  output dinp(16), dweight(16), dbias(4);
+  check_scratch_refused("llmc::matmul_backward", llmc::matmul_backward_workspace_bytes(shape),
+                        [&](llmc::workspace scratch) {
+                          llmc::matmul_backward(dinp, dweight, dbias, scratch, some, some, some,
+                                                shape, precision::ieee, accumulation::overwrite,
+                                                context, s);
+                        });
+  s.synchronize();
+  for (output* untouched : {&dinp, &dweight, &dbias}) {
+    for (const float x : untouched->values()) CHECK(std::isnan(x));
+  }
 }
 
 TEST_CASE("matmul takes more than 2^31 elements", "[matmul][large]") {
@@ -310,7 +330,7 @@ TEST_CASE("matmul takes more than 2^31 elements", "[matmul][large]") {
 
   output dinp(45000), dweight(50304), dbias(50304);
   const buffer<unsigned char> workspace = backward_workspace(shape);
-  llmc::matmul_backward(dinp, dweight, dbias, workspace.get(), big.get(), inp, weight, shape,
+  llmc::matmul_backward(dinp, dweight, dbias, scratch_in(workspace), big.get(), inp, weight, shape,
                         precision::ieee, accumulation::overwrite, context, s);
   s.synchronize();
   const double sum_rows = 44999.0 * 45000 / 2, sum_squares = 44999.0 * 45000 * 89999 / 6;

@@ -112,8 +112,9 @@ void check_backward(const linear_case& c, accumulation mode, matmul_context& con
   output dweight(c.shape.out_channels * c.shape.channels, mode, misalignment);
   output dbias(c.shape.out_channels, mode, misalignment);
   run({&dinp, &dweight, &dbias}, [&](cudaStream_t s) {
-    llmc::matmul_backward<Variant, BlockSize>(dinp, dweight, dbias, workspace.get(), dout, inp,
-                                              weight, c.shape, precision::ieee, mode, context, s);
+    llmc::matmul_backward<Variant, BlockSize>(dinp, dweight, dbias, scratch_in(workspace), dout,
+                                              inp, weight, c.shape, precision::ieee, mode, context,
+                                              s);
   });
   CHECK(workspace.guards_intact());
   check_close("dinp", dinp.values(), c.dinp,
@@ -241,13 +242,13 @@ TEMPLATE_TEST_CASE_SIG("rungs of matmul_backward agree with the reference", "[ma
     const buffer<float> inp(c.inp), weight(c.weight), dout(c.dout);
     output dinp(35), dweight(21), none(21);
     run({&dinp, &dweight, &none}, [&](cudaStream_t s) {
-      llmc::matmul_backward<Variant, BlockSize>(dinp, nullptr, nullptr, nullptr, dout, nullptr,
-                                                weight, c.shape, precision::ieee,
-                                                accumulation::overwrite, context, s);
-      llmc::matmul_backward<Variant, BlockSize>(nullptr, dweight, nullptr, nullptr, dout, inp,
-                                                nullptr, c.shape, precision::ieee,
-                                                accumulation::overwrite, context, s);
-      llmc::matmul_backward<Variant, BlockSize>(nullptr, none, nullptr, nullptr, nullptr, nullptr,
+      llmc::matmul_backward<Variant, BlockSize>(dinp, nullptr, nullptr, {}, dout, nullptr, weight,
+                                                c.shape, precision::ieee, accumulation::overwrite,
+                                                context, s);
+      llmc::matmul_backward<Variant, BlockSize>(nullptr, dweight, nullptr, {}, dout, inp, nullptr,
+                                                c.shape, precision::ieee, accumulation::overwrite,
+                                                context, s);
+      llmc::matmul_backward<Variant, BlockSize>(nullptr, none, nullptr, {}, nullptr, nullptr,
                                                 nullptr, {0, 7, 3}, precision::ieee,
                                                 accumulation::overwrite, context, s);
     });
@@ -260,7 +261,7 @@ TEMPLATE_TEST_CASE_SIG("rungs of matmul_backward agree with the reference", "[ma
     const buffer<float> inp(c.inp), weight(c.weight), dout(c.dout);
     output dinp(70 * 37), dweight(66 * 37);
     run({&dinp, &dweight}, [&](cudaStream_t s) {
-      llmc::matmul_backward<Variant, BlockSize>(dinp, dweight, nullptr, nullptr, dout, inp, weight,
+      llmc::matmul_backward<Variant, BlockSize>(dinp, dweight, nullptr, {}, dout, inp, weight,
                                                 c.shape, precision::ieee, accumulation::overwrite,
                                                 context, s);
     });
@@ -347,8 +348,8 @@ TEMPLATE_TEST_CASE_SIG("matmul_bias_backward agrees with the reference", "[matmu
       output dbias(shape.channels, mode, misalignment);
       run({&dbias}, [&](cudaStream_t s) {
         llmc::matmul_bias_backward<Variant, BlockSize>(
-            dbias, has_scratch ? workspace.get() : nullptr, shape.rows > 0 ? dout.get() : nullptr,
-            shape, mode, s);
+            dbias, has_scratch ? scratch_in(workspace) : llmc::workspace{},
+            shape.rows > 0 ? dout.get() : nullptr, shape, mode, s);
       });
       CHECK(workspace.guards_intact());
       check_close("dbias", dbias.values(), expected_gradient(wanted, mode),
@@ -361,20 +362,22 @@ TEST_CASE("matmul_bias_backward refuses what it cannot do", "[matmul_ladder]") {
   float some = 0;
   const auto add = accumulation::add;
   check_refused("llmc::matmul_bias_backward: rows must be at least 0, got -1", [&] {
-    llmc::matmul_bias_backward(&some, &some, &some, {-1, 2}, add, nullptr);
+    llmc::matmul_bias_backward(&some, {&some, 4}, &some, {-1, 2}, add, nullptr);
   });
   check_refused("llmc::matmul_bias_backward: channels must be at least 1, got 0", [&] {
-    llmc::matmul_bias_backward(&some, &some, &some, {1, 0}, add, nullptr);
+    llmc::matmul_bias_backward(&some, {&some, 4}, &some, {1, 0}, add, nullptr);
   });
   check_refused("llmc::matmul_bias_backward: dbias must not be null", [&] {
-    llmc::matmul_bias_backward(nullptr, &some, &some, {1, 2}, add, nullptr);
+    llmc::matmul_bias_backward(nullptr, {&some, 4}, &some, {1, 2}, add, nullptr);
   });
   check_refused("llmc::matmul_bias_backward: dout must not be null", [&] {
-    llmc::matmul_bias_backward(&some, &some, nullptr, {1, 2}, add, nullptr);
+    llmc::matmul_bias_backward(&some, {&some, 4}, nullptr, {1, 2}, add, nullptr);
   });
-  check_refused("llmc::matmul_bias_backward: workspace must not be null", [&] {
-    llmc::matmul_bias_backward(&some, nullptr, &some, {1, 2}, add, nullptr);
-  });
+  check_scratch_refused("llmc::matmul_bias_backward",
+                        llmc::matmul_bias_backward_workspace_bytes({1, 2}),
+                        [&](llmc::workspace scratch) {
+                          llmc::matmul_bias_backward(&some, scratch, &some, {1, 2}, add, nullptr);
+                        });
   check_refused("llmc::matmul_bias_backward_workspace_bytes: channels must be at least 1, got 0",
                 [&] {
                   llmc::matmul_bias_backward_workspace_bytes({1, 0});
@@ -409,7 +412,7 @@ void check_large_backward(const float* big, const buffer<float>& inp, const buff
   INFO(to_string(Variant));
   const stream s;
   output dinp(shape.rows), dweight(shape.out_channels);
-  llmc::matmul_backward<Variant>(dinp, dweight, nullptr, nullptr, big, inp, weight, shape,
+  llmc::matmul_backward<Variant>(dinp, dweight, nullptr, {}, big, inp, weight, shape,
                                  precision::ieee, accumulation::overwrite, context, s);
   s.synchronize();
   std::vector<double> rows(static_cast<std::size_t>(shape.rows));
@@ -458,7 +461,7 @@ TEST_CASE("rungs take more than 2^31 elements", "[matmul_ladder][large]") {
   output dbias(50304);
   const stream s;
   llmc::matmul_bias_backward<matmul_bias_backward_variant::column_per_block>(
-      dbias, nullptr, memory, {45000, 50304}, accumulation::overwrite, s);
+      dbias, {}, memory, {45000, 50304}, accumulation::overwrite, s);
   s.synchronize();
   double sum = 0;
   for (const float x : rows) sum += static_cast<double>(x) + 0.25;

@@ -27,7 +27,7 @@ constexpr precision precisions[] = {precision::tf32, precision::tf32x3};
 
 const std::vector<product_parts>& all_parts() {
   static const std::vector<product_parts> parts = [] {
-    std::vector<product_parts> list(9);
+    std::vector<product_parts> list(11);
     list[1].bias = true;
     list[2].bias = list[2].gelu = true;
     list[3].gelu = true;
@@ -36,6 +36,8 @@ const std::vector<product_parts>& all_parts() {
     list[6].gelu_gradient = true;
     list[7].gelu_gradient = list[7].column_sums = true;
     list[8].column_sums = true;
+    list[9].residual = list[9].column_sums = true;
+    list[10].in_place = list[10].column_sums = true;
     return list;
   }();
   return parts;

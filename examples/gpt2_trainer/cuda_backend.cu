@@ -205,8 +205,8 @@ class cuda_backend final : public backend<float>, public product_tuner {
   }
   void matmul_backward(float* dinp, float* dweight, const float* dout, const float* inp,
                        const float* weight, llmc::matmul_shape shape, accumulation mode) override {
-    llmc::matmul_backward(dinp, dweight, nullptr, nullptr, dout, inp, weight, shape, arithmetic_,
-                          mode, context_, stream_);
+    llmc::matmul_backward(dinp, dweight, nullptr, {}, dout, inp, weight, shape, arithmetic_, mode,
+                          context_, stream_);
   }
 
   void matmul_gelu_forward(float* out, float* before_gelu, const float* inp, const float* weight,
@@ -220,8 +220,10 @@ class cuda_backend final : public backend<float>, public product_tuner {
   void gelu_matmul_backward(float* dgelu_inp, float* dgelu_bias, float* dweight, const float* dout,
                             const float* gelu_inp, const float* inp, const float* weight,
                             llmc::matmul_shape shape, accumulation mode) override {
-    llmc::gelu_matmul_backward(dgelu_inp, dgelu_bias, dweight, nullptr, workspace_, dout, gelu_inp,
-                               inp, weight, shape, arithmetic_, mode, context_, stream_);
+    llmc::gelu_matmul_backward(dgelu_inp, dgelu_bias, dweight, nullptr,
+                               {workspace_, llmc::gelu_matmul_backward_workspace_bytes(shape)},
+                               dout, gelu_inp, inp, weight, shape, arithmetic_, mode, context_,
+                               stream_);
   }
 
   void attention_forward(float* out, float* lse, const float* qkv,

@@ -38,13 +38,11 @@ void by_variant(const arguments& a, llmc::matmul_context& context) {
     llmc::matmul_forward<Forward>(a.out, a.inp1, a.inp2, a.bias, a.shape, a.arithmetic, context,
                                   a.stream);
   } else if (a.product == "dinp") {
-    llmc::matmul_backward<Backward>(a.out, nullptr, nullptr, nullptr, a.inp1, nullptr, a.inp2,
-                                    a.shape, a.arithmetic, accumulation::overwrite, context,
-                                    a.stream);
+    llmc::matmul_backward<Backward>(a.out, nullptr, nullptr, {}, a.inp1, nullptr, a.inp2, a.shape,
+                                    a.arithmetic, accumulation::overwrite, context, a.stream);
   } else if (a.product == "dweight") {
-    llmc::matmul_backward<Backward>(nullptr, a.out, nullptr, nullptr, a.inp1, a.inp2, nullptr,
-                                    a.shape, a.arithmetic, accumulation::overwrite, context,
-                                    a.stream);
+    llmc::matmul_backward<Backward>(nullptr, a.out, nullptr, {}, a.inp1, a.inp2, nullptr, a.shape,
+                                    a.arithmetic, accumulation::overwrite, context, a.stream);
   } else {
     throw std::invalid_argument("product must be forward, dinp or dweight, got " + a.product);
   }
@@ -152,16 +150,17 @@ const char* matmul_bench_dgelu(llmc::matmul_context* context, const char* precis
   return text_of_error([&] {
     const matmul_shape s{shape[0], shape[1], shape[2]};
     const precision arithmetic = precision_named(precision_name);
+    const llmc::workspace scratch{workspace, std::size_t{64} << 20};  // compare_pytorch.py's
     const auto run = [&] {
       if (fused != 0) {
         llmc::gelu_matmul_backward<llmc::matmul_backward_variant::tensor_core>(
-            dinp, dinp_sums, nullptr, nullptr, workspace, dout, gelu_inp, nullptr, weight, s,
+            dinp, dinp_sums, nullptr, nullptr, scratch, dout, gelu_inp, nullptr, weight, s,
             arithmetic, accumulation::overwrite, *context, stream);
       } else {
-        llmc::matmul_backward(dinp, nullptr, nullptr, nullptr, dout, nullptr, weight, s, arithmetic,
+        llmc::matmul_backward(dinp, nullptr, nullptr, {}, dout, nullptr, weight, s, arithmetic,
                               accumulation::overwrite, *context, stream);
         llmc::gelu_backward(dinp, dinp, gelu_inp, s.rows * s.channels, stream);
-        llmc::matmul_backward(nullptr, nullptr, dinp_sums, workspace, dinp, nullptr, nullptr,
+        llmc::matmul_backward(nullptr, nullptr, dinp_sums, scratch, dinp, nullptr, nullptr,
                               {s.rows, 1, s.channels}, arithmetic, accumulation::overwrite,
                               *context, stream);
       }

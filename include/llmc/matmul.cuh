@@ -9,6 +9,7 @@
 #include <array>
 #include <cstdint>
 
+#include <llmc/detail/bias_gradient.cuh>
 #include <llmc/detail/checks.hpp>
 #include <llmc/detail/column_sum.cuh>
 #include <llmc/detail/launch.cuh>
@@ -314,8 +315,8 @@ inline std::size_t matmul_backward_workspace_bytes(matmul_shape shape) {
 /// @param[out]    dinp      (rows, C), overwritten whatever `mode` says; null: not computed
 /// @param[in,out] dweight   (OC, C), overwritten or added to as `mode` says; null: not computed
 /// @param[in,out] dbias     (OC), likewise
-/// @param[out]    workspace matmul_backward_workspace_bytes(shape) bytes, its contents are lost;
-///                          may be null where dbias is
+/// @param[out]    scratch   matmul_backward_workspace_bytes(shape) bytes, aligned to 16; its
+///                          contents are lost; may be null where dbias is
 /// @param[in]     dout      (rows, OC)
 /// @param[in]     inp       (rows, C); may be null where dweight is
 /// @param[in]     weight    (OC, C); may be null where dinp is
@@ -324,13 +325,13 @@ inline std::size_t matmul_backward_workspace_bytes(matmul_shape shape) {
 ///                          gets there
 ///
 /// No output may alias an input. Sums over no rows are 0. Any alignment. Deterministic. Throws
-/// invalid_argument for rows < 0, C < 0, OC < 1, a null array that is needed or a context of
-/// another device; unsupported for ieee by `tensor_core`; cublas_error or cuda_error if a product
-/// or a launch fails.
+/// invalid_argument for rows < 0, C < 0, OC < 1, a null array that is needed, a scratch
+/// too small for dbias or a context of another device; unsupported for ieee by `tensor_core`;
+/// cublas_error or cuda_error if a product or a launch fails.
 template <matmul_backward_variant Variant = matmul_backward_variant::automatic,
           int BlockSize = matmul_backward_block_size<Variant>>
-void matmul_backward(float* dinp, float* dweight, float* dbias, void* workspace, const float* dout,
-                     const float* inp, const float* weight, matmul_shape shape,
+void matmul_backward(float* dinp, float* dweight, float* dbias, workspace scratch,
+                     const float* dout, const float* inp, const float* weight, matmul_shape shape,
                      precision arithmetic, accumulation mode, matmul_context& context,
                      cudaStream_t stream) {
   static_assert(
@@ -343,6 +344,9 @@ void matmul_backward(float* dinp, float* dweight, float* dbias, void* workspace,
   if (shape.rows > 0) checks::require_pointer(function, "dout", dout);
   if (has_products && dweight != nullptr) checks::require_pointer(function, "inp", inp);
   if (has_products && dinp != nullptr) checks::require_pointer(function, "weight", weight);
+  if (dbias != nullptr) {
+    checks::require_workspace(function, scratch, matmul_backward_workspace_bytes(shape));
+  }
 
   constexpr auto engines = detail::engines_or_rung<Variant, BlockSize, true>();
   checks::require_engines(function, engines, arithmetic);
@@ -356,7 +360,8 @@ void matmul_backward(float* dinp, float* dweight, float* dbias, void* workspace,
                                               engines, context, stream);
   }
   if (dbias != nullptr) {
-    detail::matmul_bias_gradient<BlockSize>(function, dbias, workspace, dout, shape, mode, stream);
+    detail::sum_bias_gradient<BlockSize>(function, dbias, scratch.data, dout,
+                                         {shape.rows, shape.out_channels}, mode, stream);
   }
 }
 

@@ -73,16 +73,16 @@ inline std::size_t matmul_bias_backward_workspace_bytes(row_shape shape) {
 /// Sums the columns of `dout`.
 ///
 /// @param[in,out] dbias     (OC), overwritten or added to as `mode` says; must not alias `dout`
-/// @param[out]    workspace matmul_bias_backward_workspace_bytes(shape) bytes, its contents are
-///                          lost; may be null for the variants that need none
+/// @param[out]    scratch   matmul_bias_backward_workspace_bytes(shape) bytes, aligned to 16; its
+///                          contents are lost; may be null for the variants that need none
 /// @param[in]     dout      (rows, OC); may be null where there are no rows
 /// @param         shape     {rows, OC}
 ///
 /// Sums over no rows are 0. Any alignment. Deterministic. Throws invalid_argument for rows < 0,
-/// OC < 1 or a null array; cuda_error if a launch fails.
+/// OC < 1, a null array or a scratch too small; cuda_error if a launch fails.
 template <matmul_bias_backward_variant Variant = matmul_bias_backward_variant::automatic,
           int BlockSize = matmul_bias_backward_block_size<Variant>>
-void matmul_bias_backward(float* dbias, void* workspace, const float* dout, row_shape shape,
+void matmul_bias_backward(float* dbias, workspace scratch, const float* dout, row_shape shape,
                           accumulation mode, cudaStream_t stream) {
   static_assert(detail::is_block_size(BlockSize),
                 "matmul_bias_backward: BlockSize must be a multiple of 32 between 32 and 1024");
@@ -100,7 +100,8 @@ void matmul_bias_backward(float* dbias, void* workspace, const float* dout, row_
     detail::launch({function, blocks, BlockSize, 0, stream},
                    detail::bias_warp_columns_kernel<most_threads>, dbias, dout, shape, mode);
   } else {
-    detail::sum_bias_gradient<BlockSize>(function, dbias, workspace, dout, shape, mode, stream);
+    checks::require_workspace(function, scratch, matmul_bias_backward_workspace_bytes(shape));
+    detail::sum_bias_gradient<BlockSize>(function, dbias, scratch.data, dout, shape, mode, stream);
   }
 }
 

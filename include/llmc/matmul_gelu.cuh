@@ -14,8 +14,8 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <string>
 
+#include <llmc/detail/bias_gradient.cuh>
 #include <llmc/detail/checks.hpp>
 #include <llmc/detail/column_sum.cuh>
 #include <llmc/detail/launch.cuh>
@@ -77,14 +77,11 @@ inline std::int64_t product_sum_chunks(std::int64_t rows) {
   return ceil_div(rows, products::column_sum_rows);
 }
 
-/// Partial sums are of whole runs of column_sum_rows rows, so no product may end within one.
-inline void require_whole_column_sums(const char* function, matmul_shape shape) {
+/// Whether the product can leave sums of its columns on its way out: they are of column_sum_rows
+/// rows each, and none may be cut by the end of a run. Else a pass over the result makes them.
+inline bool sums_columns_on_the_way(matmul_shape shape) {
   const std::int64_t run = rows_of_a_run(shape);
-  if (shape.rows <= run || run % products::column_sum_rows == 0) return;
-  throw unsupported(
-      std::string(function) + ": dgelu_bias needs " + std::to_string(products::column_sum_rows) +
-      " rows of at most 2^31 elements, got channels " + std::to_string(shape.channels) +
-      " and out_channels " + std::to_string(shape.out_channels));
+  return shape.rows <= run || run % products::column_sum_rows == 0;
 }
 
 }  // namespace detail
@@ -94,7 +91,9 @@ inline std::size_t gelu_matmul_backward_workspace_bytes(matmul_shape shape) {
   constexpr const char* function = "llmc::gelu_matmul_backward_workspace_bytes";
   checks::require_shape(function, shape);
   const std::size_t before =
-      checks::bytes<float>(function, detail::product_sum_chunks(shape.rows), shape.channels);
+      detail::sums_columns_on_the_way(shape)
+          ? checks::bytes<float>(function, detail::product_sum_chunks(shape.rows), shape.channels)
+          : detail::column_sum_workspace_bytes(function, {shape.rows, shape.channels}, 1);
   const std::size_t after =
       detail::column_sum_workspace_bytes(function, {shape.rows, shape.out_channels}, 1);
   return before > after ? before : after;
@@ -112,8 +111,8 @@ inline std::size_t gelu_matmul_backward_workspace_bytes(matmul_shape shape) {
 /// @param[in,out] dgelu_bias (C), overwritten or added to as `mode` says; null: not computed
 /// @param[in,out] dweight    (OC, C), likewise
 /// @param[in,out] dbias      (OC), likewise
-/// @param[out]    workspace  gelu_matmul_backward_workspace_bytes(shape) bytes, its contents are
-///                           lost; may be null where both bias gradients are
+/// @param[out]    scratch    gelu_matmul_backward_workspace_bytes(shape) bytes, aligned to 16; its
+///                           contents are lost; may be null where both bias gradients are
 /// @param[in]     dout       (rows, OC)
 /// @param[in]     gelu_inp   (rows, C), before_gelu of the forward pass; may be null where
 ///                           dgelu_inp is
@@ -124,13 +123,13 @@ inline std::size_t gelu_matmul_backward_workspace_bytes(matmul_shape shape) {
 ///                           there
 ///
 /// No output may alias another array. Sums over no rows are 0. Any alignment. Deterministic. Throws
-/// invalid_argument for rows < 0, C < 1, OC < 1, a null array that is needed or a context of
-/// another device; unsupported for ieee by `tensor_core`, and for dgelu_bias where 128 rows have
-/// more than 2^31 elements; cublas_error or cuda_error if a launch fails.
+/// invalid_argument for rows < 0, C < 1, OC < 1, a null array that is needed, a scratch too small
+/// for the bias gradients or a context of another device; unsupported for ieee by `tensor_core`;
+/// cublas_error or cuda_error if a launch fails.
 template <matmul_backward_variant Variant = matmul_backward_variant::automatic,
           int BlockSize = matmul_backward_block_size<Variant>>
 void gelu_matmul_backward(float* dgelu_inp, float* dgelu_bias, float* dweight, float* dbias,
-                          void* workspace, const float* dout, const float* gelu_inp,
+                          workspace scratch, const float* dout, const float* gelu_inp,
                           const float* inp, const float* weight, matmul_shape shape,
                           precision arithmetic, accumulation mode, matmul_context& context,
                           cudaStream_t stream) {
@@ -141,9 +140,6 @@ void gelu_matmul_backward(float* dgelu_inp, float* dgelu_bias, float* dweight, f
   checks::require_at_least(function, "channels", shape.channels, 1);
   constexpr auto engines = detail::matmul_engines<Variant>();
   checks::require_engines(function, engines, arithmetic);
-  if (dgelu_inp != nullptr && dgelu_bias != nullptr) {
-    detail::require_whole_column_sums(function, shape);
-  }
   if (shape.rows > 0) {
     checks::require_pointer(function, "dout", dout);
     if (dweight != nullptr) checks::require_pointer(function, "inp", inp);
@@ -151,21 +147,25 @@ void gelu_matmul_backward(float* dgelu_inp, float* dgelu_bias, float* dweight, f
       checks::require_pointer(function, "gelu_inp", gelu_inp);
       checks::require_pointer(function, "weight", weight);
     }
-    if (dgelu_bias != nullptr || dbias != nullptr) {
-      checks::require_pointer(function, "workspace", workspace);
-    }
+  }
+  if (dgelu_bias != nullptr || dbias != nullptr) {
+    checks::require_workspace(function, scratch, gelu_matmul_backward_workspace_bytes(shape));
   }
 
   if (dgelu_inp != nullptr) {
-    float* const sums = dgelu_bias == nullptr ? nullptr : static_cast<float*>(workspace);
+    const bool on_the_way = dgelu_bias != nullptr && detail::sums_columns_on_the_way(shape);
+    float* const sums = on_the_way ? static_cast<float*>(scratch.data) : nullptr;
     products::epilogue then;
     then.gelu_inp = gelu_inp;
     then.column_sums = sums;
     detail::matmul_input_gradient(function, dgelu_inp, dout, weight, shape, then, arithmetic,
                                   engines, context, stream);
-    if (dgelu_bias != nullptr) {
+    if (on_the_way) {
       detail::column_sum_total<1>(function, {{dgelu_bias}}, sums, shape.channels,
                                   detail::product_sum_chunks(shape.rows), mode, stream);
+    } else if (dgelu_bias != nullptr) {
+      detail::sum_bias_gradient<BlockSize>(function, dgelu_bias, scratch.data, dgelu_inp,
+                                           {shape.rows, shape.channels}, mode, stream);
     }
   }
   if (dweight != nullptr) {
@@ -173,7 +173,8 @@ void gelu_matmul_backward(float* dgelu_inp, float* dgelu_bias, float* dweight, f
                                               engines, context, stream);
   }
   if (dbias != nullptr) {
-    detail::matmul_bias_gradient<BlockSize>(function, dbias, workspace, dout, shape, mode, stream);
+    detail::sum_bias_gradient<BlockSize>(function, dbias, scratch.data, dout,
+                                         {shape.rows, shape.out_channels}, mode, stream);
   }
 }
 

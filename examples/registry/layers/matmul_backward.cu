@@ -47,9 +47,10 @@ class backward_problem : public problem {
 
   template <matmul_backward_variant Variant, int BlockSize>
   void launch(cudaStream_t stream) {
-    llmc::matmul_backward<Variant, BlockSize>(
-        dinp_, dweight_, dbias_, workspace(llmc::matmul_backward_workspace_bytes(shape_)), dout_,
-        inp_, weight_, shape_, arithmetic(), mode(), context_, stream);
+    const std::size_t bytes = llmc::matmul_backward_workspace_bytes(shape_);
+    llmc::matmul_backward<Variant, BlockSize>(dinp_, dweight_, dbias_, {workspace(bytes), bytes},
+                                              dout_, inp_, weight_, shape_, arithmetic(), mode(),
+                                              context_, stream);
   }
 
   call_cost cost() const override { return costs::matmul_backward(shape_, true, mode()); }
@@ -101,10 +102,10 @@ class gelu_backward_problem : public problem {
   template <fused_variant Variant, int BlockSize>
   void launch(cudaStream_t stream) {
     constexpr auto variant = matmul_variant<matmul_backward_variant>(Variant);
+    const std::size_t bytes = llmc::gelu_matmul_backward_workspace_bytes(shape_);
     llmc::gelu_matmul_backward<variant, BlockSize>(
-        dgelu_inp_, dgelu_bias_, dweight_, dbias_,
-        workspace(llmc::gelu_matmul_backward_workspace_bytes(shape_)), dout_, gelu_inp_, inp_,
-        weight_, shape_, arithmetic(), mode(), context_, stream);
+        dgelu_inp_, dgelu_bias_, dweight_, dbias_, {workspace(bytes), bytes}, dout_, gelu_inp_,
+        inp_, weight_, shape_, arithmetic(), mode(), context_, stream);
   }
 
   call_cost cost() const override {
@@ -177,9 +178,9 @@ class bias_backward_problem : public problem {
 
   template <matmul_bias_backward_variant Variant, int BlockSize>
   void launch(cudaStream_t stream) {
-    llmc::matmul_bias_backward<Variant, BlockSize>(
-        dbias_, workspace(llmc::matmul_bias_backward_workspace_bytes(shape_)), dout_, shape_,
-        mode(), stream);
+    const std::size_t bytes = llmc::matmul_bias_backward_workspace_bytes(shape_);
+    llmc::matmul_bias_backward<Variant, BlockSize>(dbias_, {workspace(bytes), bytes}, dout_, shape_,
+                                                   mode(), stream);
   }
 
   call_cost cost() const override { return costs::matmul_bias_backward(shape_, mode()); }

@@ -29,9 +29,9 @@ struct bias_gradient_terms {
 
 /// dbias (+)= sums over the rows of dout (rows, OC)
 template <int BlockSize>
-void sum_bias_gradient(const char* function, float* dbias, void* workspace, const float* dout,
+void sum_bias_gradient(const char* function, float* dbias, void* scratch, const float* dout,
                        row_shape shape, accumulation mode, cudaStream_t stream) {
-  column_sum<1, BlockSize>(function, {{dbias}}, workspace, shape,
+  column_sum<1, BlockSize>(function, {{dbias}}, scratch, shape,
                            is_16_byte_accessible(shape.channels, dout),
                            bias_gradient_terms{dout, shape.channels}, mode, stream);
 }

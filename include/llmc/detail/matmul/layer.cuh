@@ -9,7 +9,6 @@
 #include <limits>
 #include <string>
 
-#include <llmc/detail/bias_gradient.cuh>
 #include <llmc/detail/checks.hpp>
 #include <llmc/detail/launch.cuh>
 #include <llmc/detail/matmul/ladder/multiply.cuh>
@@ -178,14 +177,6 @@ void matmul_weight_gradient(const char* function, float* dweight, const float* d
     p.arithmetic = arithmetic;
     multiply(function, p, engines, context, stream);
   });
-}
-
-/// dbias (+)= sums over the rows of dout
-template <int BlockSize>
-void matmul_bias_gradient(const char* function, float* dbias, void* workspace, const float* dout,
-                          matmul_shape shape, accumulation mode, cudaStream_t stream) {
-  sum_bias_gradient<BlockSize>(function, dbias, workspace, dout, {shape.rows, shape.out_channels},
-                               mode, stream);
 }
 
 /// Who computes a product, and why.

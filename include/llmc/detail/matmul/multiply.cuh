@@ -30,13 +30,16 @@ inline bool ends_in_gelu(const products::product& p) {
          p.then.residual == nullptr && p.batch == 1 && p.out.stride == p.columns;
 }
 
-/// The product with only its bias by whoever does that best, then the rest of the epilogue.
+/// The product with its bias and residual, which cuBLASLt can add, too, by whoever does that best;
+/// then the rest of the epilogue. What the pass reads of `out` is then the whole of the sum, also
+/// where the residual lay there.
 template <products::engines Allowed>
 void multiply_then_finish(const char* function, const products::product& p, matmul_context& context,
                           cudaStream_t stream) {
   products::product plain = p;
   plain.then = {};
   plain.then.bias = p.then.bias;
+  plain.then.residual = p.then.residual;
   if (ends_in_gelu(p)) {  // made where it is kept, it need not be copied there
     plain.out.data = p.then.before_gelu;
     multiply(function, plain, products::engines_constant<Allowed>{}, context, stream);
@@ -49,6 +52,7 @@ void multiply_then_finish(const char* function, const products::product& p, matm
   }
   late_epilogue rest{output_of(p), p.out.data, p.out.stride};
   rest.to.bias = nullptr;
+  if (p.then.residual != nullptr) rest.to.other = nullptr;
   multiply(function, plain, products::engines_constant<Allowed>{}, context, stream);
   launch_late_epilogue(function, rest, p.rows, p.columns, stream);
 }

@@ -115,21 +115,12 @@ void launch_rung(const char* function, const products::product& p, matmul_contex
   }
 }
 
-/// A product and its epilogue by a rung. What is more than a bias and a residual is a pass of its
-/// own.
+/// A product with a bias and a residual at most by a rung.
 template <auto Variant, int BlockSize, bool OfGradients>
 void multiply(const char* function, const products::product& p,
               products::rung<Variant, BlockSize, OfGradients>, matmul_context& context,
               cudaStream_t stream) {
-  if (library_does(p.then)) {
-    launch_rung<Variant, BlockSize, OfGradients>(function, p, context, stream);
-    return;
-  }
-  products::product plain = p;
-  plain.then = {};
-  launch_rung<Variant, BlockSize, OfGradients>(function, plain, context, stream);
-  launch_late_epilogue(function, {output_of(p), p.out.data, p.out.stride}, p.rows, p.columns,
-                       stream);
+  launch_rung<Variant, BlockSize, OfGradients>(function, p, context, stream);
 }
 
 }  // namespace detail
