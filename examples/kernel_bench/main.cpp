@@ -65,13 +65,6 @@ void add_options(CLI::App& command, options& given) {
   }
 }
 
-const operation& find(const std::string& name) {
-  for (const operation& o : operations()) {
-    if (o.name == name) return o;
-  }
-  throw std::invalid_argument("there is no operation " + name + "; `kernel_bench list` names all");
-}
-
 extents shape_for(const operation& o, const extents& given) {
   extents shape = llmc_registry::default_shape(o);
   for (auto& [name, value] : shape) {
@@ -79,20 +72,6 @@ extents shape_for(const operation& o, const extents& given) {
     if (found != given.end()) value = found->second;
   }
   return shape;
-}
-
-void list() {
-  for (const operation& o : operations()) {
-    std::cout << o.name << ", " << o.entries.size() << " entries\n ";
-    for (const auto& p : o.parameters) std::cout << " --" << p.name << " " << p.value;
-    std::cout << "\n ";
-    std::string before;
-    for (const auto& e : o.entries) {
-      if (e.variant != before) std::cout << " " << e.variant;
-      before = e.variant;
-    }
-    std::cout << "\n";
-  }
 }
 
 void write(const std::string& file, const std::string& text) {
@@ -125,7 +104,8 @@ report measure(bench& measuring, const operation& o, const extents& given) {
 /// Whether every entry was right.
 bool run(const options& given) {
   std::vector<const operation*> chosen;
-  for (const std::string& name : given.names) chosen.push_back(&find(name));
+  for (const std::string& name : given.names)
+    chosen.push_back(&llmc_registry::operation_named(name));
   if (chosen.empty()) {
     for (const operation& o : operations()) chosen.push_back(&o);
   }
@@ -164,7 +144,7 @@ int main(int argc, char** argv) {
 
   try {
     if (list_command->parsed()) {
-      list();
+      std::cout << llmc_registry::listing();
       return 0;
     }
     return run(given) ? 0 : 1;

@@ -46,6 +46,15 @@ constexpr bool is_complete(const Variants& variants) {
   return to_string(static_cast<variant>(variants.size())) == no_name;
 }
 
+/// The variants of a launcher that has but one way.
+enum class sole_variant { automatic };
+
+inline constexpr std::array sole_variants{sole_variant::automatic};
+
+constexpr const char* to_string(sole_variant variant) {
+  return variant == sole_variant::automatic ? "automatic" : "unknown";
+}
+
 /// What a variant is swept over. `automatic` only chooses, so it has the block size that it takes.
 template <class Problem, auto Variant>
 constexpr auto swept_block_sizes() {
@@ -66,7 +75,7 @@ void add_entry(std::vector<entry>& entries) {
     static_cast<Problem&>(p).template launch<Variant, BlockSize>(stream);
   };
   if constexpr (Problem::has_precision) {
-    for (const auto p : {llmc::precision::ieee, llmc::precision::tf32, llmc::precision::tf32x3}) {
+    for (const auto p : llmc::precisions) {
       if (Problem::template ignores_precision<Variant> && p != llmc::precision::ieee) break;
       e.arithmetic = p;
       entries.push_back(e);

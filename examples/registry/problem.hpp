@@ -8,9 +8,10 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
+#include <map>
 #include <memory>
 #include <string>
-#include <utility>
 #include <vector>
 
 #include <llmc/types.hpp>
@@ -19,14 +20,24 @@
 #include "registry/device_memory.hpp"
 #include "registry/tolerance.hpp"
 
+LLMC_TYPES_BEGIN
+class matmul_context;
+LLMC_TYPES_END
+
 namespace llmc_registry {
 
 using llmc_test::tolerance;
+
+/// Arrays on the GPU by the launcher's names for them.
+using named_arrays = std::map<std::string, void*>;
 
 /// How a problem's arrays lie and what its gradients meet.
 struct settings {
   int misalignment = 0;  ///< of every array from a 256-byte boundary, in elements
   llmc::accumulation mode = llmc::accumulation::overwrite;
+  /// If not null, all arrays that the problem then has, instead of ones of its own. Those that the
+  /// launcher may be called without can be null. Such a problem can only be launched.
+  const named_arrays* callers = nullptr;
 };
 
 /// What an input is filled with.
@@ -35,13 +46,12 @@ struct normal {
   double mean = 0;
 };
 
-/// An array of floats on the GPU.
+/// An array on the GPU: of floats, but for the few outputs in double.
 class array {
  public:
-  array(std::int64_t count, int misalignment) : memory_(count, misalignment) {}
-
-  operator float*() const { return memory_; }
-  std::int64_t size() const { return static_cast<std::int64_t>(memory_.size()); }
+  operator float*() const { return memory_ ? memory_->get() : callers_; }
+  double* doubles() const { return reinterpret_cast<double*>(static_cast<float*>(*this)); }
+  std::int64_t size() const { return count_; }
 
   /// What it holds, in double for the reference.
   std::vector<double> values() const;
@@ -50,16 +60,25 @@ class array {
 
  private:
   friend class problem;
+  std::int64_t floats() const { return in_double_ ? 2 * count_ : count_; }
+  std::vector<double> widened(const llmc_test::buffer<float>& memory) const;
   enum class use { read, written, updated };
 
-  llmc_test::buffer<float> memory_;
-  use use_ = use::read;
   std::string name_;
+  std::int64_t count_ = 0;
+  bool in_double_ = false;
+  use use_ = use::read;
+  std::unique_ptr<llmc_test::buffer<float>> memory_;  ///< null if it is the caller's
+  float* callers_ = nullptr;
   tolerance allowed_{0, 0};
   tolerance allowed_in_tf32_{0, 0};
   std::unique_ptr<llmc_test::buffer<float>> before_;  ///< of an updated array
   std::unique_ptr<llmc_test::buffer<float>> kept_;
 };
+
+inline float* or_null(const array* a) {
+  return a == nullptr ? nullptr : static_cast<float*>(*a);
+}
 
 /// The largest error among all outputs, as a multiple of what is allowed: right up to 1.
 struct deviation {
@@ -90,6 +109,10 @@ class problem {
   /// Says in which precision the next launches compute, where the operation takes one.
   void use(llmc::precision arithmetic) { arithmetic_ = arithmetic; }
 
+  /// Calls `launches`, and times the ways to compute each product in it for which there is no plan
+  /// yet; later launches take the fastest.
+  void tune(cudaStream_t stream, const std::function<void()>& launches);
+
   /// Makes ready for a launch that is checked: outputs become NaN, so that what is not written is
   /// wrong, and what is updated gets its first contents back.
   void reset(cudaStream_t stream);
@@ -106,6 +129,9 @@ class problem {
   /// Whether nothing was written outside the outputs.
   bool guards_intact() const;
 
+  /// By the launcher's names for them.
+  const std::vector<std::string>& array_names() const { return array_names_; }
+
   /// What the operation must do at least.
   virtual call_cost cost() const = 0;
   /// The traffic of all arrays, each read or written once: the most that `cost` can say.
@@ -114,23 +140,35 @@ class problem {
  protected:
   explicit problem(settings s) : settings_(s) {}
 
-  /// Arrays live as long as the problem.
-  array& input(std::int64_t count, normal contents = {});
-  array& output(std::string name, std::int64_t count, tolerance allowed) {
-    return output(std::move(name), count, allowed, allowed);
+  /// Arrays live as long as the problem. Throws std::invalid_argument for one that the caller
+  /// should have named.
+  array& input(const std::string& name, std::int64_t count, normal contents = {});
+  array& output(const std::string& name, std::int64_t count, tolerance allowed) {
+    return output(name, count, allowed, allowed);
   }
-  array& output(std::string name, std::int64_t count, tolerance allowed, tolerance allowed_in_tf32);
-  array& updated(std::string name, std::int64_t count, tolerance allowed, normal contents = {});
+  array& output(const std::string& name, std::int64_t count, tolerance allowed,
+                tolerance allowed_in_tf32);
+  array& updated(const std::string& name, std::int64_t count, tolerance allowed,
+                 normal contents = {});
   /// Overwritten or added to, as the settings say.
-  array& gradient(std::string name, std::int64_t count, tolerance allowed) {
-    return gradient(std::move(name), count, allowed, allowed);
+  array& gradient(const std::string& name, std::int64_t count, tolerance allowed) {
+    return gradient(name, count, allowed, allowed);
   }
-  array& gradient(std::string name, std::int64_t count, tolerance allowed,
+  array& gradient(const std::string& name, std::int64_t count, tolerance allowed,
                   tolerance allowed_in_tf32);
-  const std::int32_t* integers(const std::vector<std::int32_t>& values);
+  /// The same in double; not compared with what was kept.
+  array& gradient_in_double(const std::string& name, std::int64_t count, tolerance allowed);
+  const std::int32_t* integers(const std::string& name, const std::vector<std::int32_t>& values);
+
+  /// Whether inputs may be made from other inputs, since all are the problem's own.
+  bool owns_arrays() const { return settings_.callers == nullptr; }
 
   /// Scratch of at least that many bytes, with guards like every array.
   void* workspace(std::size_t bytes);
+  llmc::workspace scratch(std::size_t bytes) { return {workspace(bytes), bytes}; }
+
+  /// For products; made when first asked for.
+  llmc::matmul_context& context();
 
   llmc::accumulation mode() const { return settings_.mode; }
   llmc::precision arithmetic() const { return arithmetic_; }
@@ -139,7 +177,9 @@ class problem {
   /// What every output must hold, in the order in which they were made.
   virtual std::vector<std::vector<double>> reference() const = 0;
 
-  array& add(array::use use, std::int64_t count);
+  array& add(const std::string& name, array::use use, std::int64_t count, bool in_double = false);
+  /// The caller's array of that name, if there are such.
+  void* callers_array(const std::string& name);
   void make_updated(array& a, normal contents);
   tolerance allowed(const array& a) const;
   void fill(llmc_test::buffer<float>& memory, normal contents);
@@ -149,9 +189,11 @@ class problem {
   settings settings_;
   llmc::precision arithmetic_ = llmc::precision::ieee;
   std::uint64_t seed_ = 0;
+  std::vector<std::string> array_names_;
   std::vector<std::unique_ptr<array>> arrays_;
   std::vector<std::unique_ptr<llmc_test::buffer<std::int32_t>>> integers_;
   std::unique_ptr<llmc_test::buffer<unsigned char>> workspace_;
+  std::shared_ptr<llmc::matmul_context> context_;
   std::vector<std::vector<double>> expected_;
 };
 

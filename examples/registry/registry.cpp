@@ -1,6 +1,7 @@
 #include "registry/registry.hpp"
 
 #include <algorithm>
+#include <stdexcept>
 
 #include "registry/layers/layers.hpp"
 
@@ -33,14 +34,39 @@ extents checked_shape(const operation& o, const extents& shape) {
 const std::vector<operation>& operations() {
   static const std::vector<operation> all = [] {
     std::vector<operation> operations;
-    for (const auto layer :
-         {encoder, layernorm, residual_layernorm, residual, matmul, permute, causal_product,
-          causal_softmax, attention, gelu, softmax, crossentropy, classifier, global_norm, adamw}) {
+    for (const auto layer : {encoder, layernorm, residual_layernorm, residual, matmul, permute,
+                             causal_product, causal_softmax, attention, gelu, softmax, crossentropy,
+                             classifier, loss_sum, global_norm, adamw}) {
       for (operation& o : layer()) operations.push_back(std::move(o));
     }
     return operations;
   }();
   return all;
+}
+
+const operation& operation_named(const std::string& name) {
+  for (const operation& o : operations()) {
+    if (o.name == name) return o;
+  }
+  throw std::invalid_argument("there is no operation " + name + "; `kernel_bench list` names all");
+}
+
+std::string listing() {
+  std::string text;
+  for (const operation& o : operations()) {
+    text += o.name + ", " + std::to_string(o.entries.size()) + " entries\n ";
+    for (const parameter& p : o.parameters) {
+      text += " --" + p.name + " " + std::to_string(p.value);
+    }
+    text += "\n ";
+    std::string before;
+    for (const entry& e : o.entries) {
+      if (e.variant != before) text += " " + e.variant;
+      before = e.variant;
+    }
+    text += "\n";
+  }
+  return text;
 }
 
 }  // namespace llmc_registry

@@ -64,4 +64,10 @@ extents checked_shape(const operation& o, const extents& shape);
 /// All operations, in the order of a training step.
 const std::vector<operation>& operations();
 
+/// Throws std::invalid_argument if there is none.
+const operation& operation_named(const std::string& name);
+
+/// The names, shapes and variants of all operations, as text.
+std::string listing();
+
 }  // namespace llmc_registry

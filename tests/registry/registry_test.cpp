@@ -5,9 +5,9 @@
 
 #include <llmc/error.hpp>
 
-#include "support/catch.hpp"
-#include "support/gpu.cuh"
-#include "support/sizes.hpp"
+#include "../support/catch.hpp"
+#include "../support/gpu.cuh"
+#include "../support/sizes.hpp"
 
 using namespace llmc_registry;
 using llmc::accumulation;

@@ -32,13 +32,6 @@ inline tolerance column_tolerance(llmc::row_shape s) {
   return llmc_test::sum_tolerance(s.rows, 8 * most_rstd(s.channels));
 }
 
-/// The statistics of the rows, as a forward pass leaves them for backward.
-inline void layernorm_statistics(float* mean, float* rstd, const float* inp, llmc::row_shape s) {
-  const llmc_test::buffer<float> out(count_of(s)), weight(s.channels), bias(s.channels);
-  llmc::layernorm_forward(out, mean, rstd, inp, weight, bias, s, layernorm_epsilon, nullptr);
-  llmc_test::check_cuda(cudaDeviceSynchronize());
-}
-
 /// Outputs in this order: out, mean, rstd.
 class layernorm_forward_problem : public row_problem<gpt2_channels> {
  protected:
@@ -48,8 +41,8 @@ class layernorm_forward_problem : public row_problem<gpt2_channels> {
         out_(output("out", count_, normalised_tolerance(shape_.channels, scale))),
         mean_(output("mean", shape_.rows, llmc_test::sum_tolerance(shape_.channels, scale))) {}
 
-  array& weight_ = input(shape_.channels);
-  array& bias_ = input(shape_.channels);
+  array& weight_ = input("weight", shape_.channels);
+  array& bias_ = input("bias", shape_.channels);
   array& out_;
   array& mean_;
   array& rstd_ = output("rstd", shape_.rows, rstd_tolerance(shape_.channels));
@@ -58,18 +51,29 @@ class layernorm_forward_problem : public row_problem<gpt2_channels> {
 /// Outputs in this order: dinp, dweight, dbias.
 class layernorm_backward_problem : public row_problem<gpt2_channels> {
  protected:
-  layernorm_backward_problem(const extents& e, settings s) : row_problem(e, s) {
-    layernorm_statistics(mean_, rstd_, inp_, shape_);
+  /// `normalised` is the launcher's name for the rows.
+  layernorm_backward_problem(const extents& e, settings s, const char* normalised)
+      : row_problem(e, s), inp_(input(normalised, count_)) {
+    if (owns_arrays()) find_statistics();
   }
 
-  array& dout_ = input(count_);
-  array& inp_ = input(count_);  ///< of the normalisation: the residual, where there is one
-  array& weight_ = input(shape_.channels);
-  array& mean_ = input(shape_.rows);
-  array& rstd_ = input(shape_.rows);
+  array& dout_ = input("dout", count_);
+  array& inp_;
+  array& weight_ = input("weight", shape_.channels);
+  array& mean_ = input("mean", shape_.rows);
+  array& rstd_ = input("rstd", shape_.rows);
   array& dinp_ = output("dinp", count_, normalised_tolerance(shape_.channels, 4));
   array& dweight_ = gradient("dweight", shape_.channels, column_tolerance(shape_));
   array& dbias_ = gradient("dbias", shape_.channels, llmc_test::sum_tolerance(shape_.rows, 8));
+
+ private:
+  /// As a forward pass leaves them for backward.
+  void find_statistics() {
+    const llmc_test::buffer<float> out(count_), weight(shape_.channels), bias(shape_.channels);
+    llmc::layernorm_forward(out, mean_, rstd_, inp_, weight, bias, shape_, layernorm_epsilon,
+                            nullptr);
+    llmc_test::check_cuda(cudaDeviceSynchronize());
+  }
 };
 
 }  // namespace llmc_registry

@@ -2,6 +2,7 @@
 /// What the operations on rows of channels share.
 #pragma once
 
+#include <cmath>
 #include <cstdint>
 #include <limits>
 #include <vector>
@@ -36,6 +37,11 @@ inline llmc::row_shape row_shape_of(const extents& e) {
 
 inline std::int64_t count_of(llmc::row_shape s) {
   return s.rows * s.channels;
+}
+
+/// Of a sum over rows of what is exact to `t`.
+inline tolerance summed_over_rows(tolerance t, std::int64_t rows) {
+  return {std::sqrt(static_cast<double>(rows)) * t.absolute, t.relative + 1e-5};
 }
 
 inline std::vector<double> zeros(std::int64_t count) {

@@ -35,7 +35,7 @@ class adamw_problem : public problem {
   buffer<float> learning_rate_{std::vector<float>{learning_rate}};
   buffer<std::int64_t> step_{std::vector<std::int64_t>{step}};
   buffer<llmc::clip_state> clip_{std::vector<llmc::clip_state>{clip}};
-  array& grads_ = input(count_);
+  array& grads_ = input("grads", count_);
   array& params_ = updated("params", count_, elementwise_tolerance());
   array& m_ = updated("m", count_, elementwise_tolerance(), {0.1});
   array& v_ = updated("v", count_, elementwise_tolerance(), {0.1, 1});

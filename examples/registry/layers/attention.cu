@@ -66,7 +66,7 @@ class forward_problem : public problem {
   void launch(cudaStream_t stream) {
     void* scratch = workspace(llmc::attention_forward_workspace_bytes<Variant>(shape_));
     llmc::attention_forward<Variant, BlockSize>(out_, lse_, scratch, qkv_, shape_, arithmetic(),
-                                                context_, stream);
+                                                context(), stream);
   }
 
   call_cost cost() const override { return costs::attention_forward(shape_); }
@@ -79,13 +79,14 @@ class forward_problem : public problem {
   }
 
   attention_shape shape_;
-  llmc::matmul_context context_;
-  array& qkv_ = input(3 * vectors_of(shape_));
+  array& qkv_ = input("qkv", 3 * vectors_of(shape_));
   array& out_ =
       output("out", vectors_of(shape_), attention_tolerance(1), tf32_attention_tolerance(1));
   array& lse_ = output("lse", rows_of(shape_), attention_tolerance(1), tf32_attention_tolerance(1));
 };
 
+/// With `HasBias` it also sums dqkv over the rows, as the trainer asks for it.
+template <bool HasBias>
 class backward_problem : public problem {
  public:
   static constexpr bool has_precision = true;
@@ -109,8 +110,9 @@ class backward_problem : public problem {
   static std::vector<extents> awkward() { return awkward_sequences(); }
 
   backward_problem(const extents& e, settings s) : problem(s), shape_(attention_shape_of(e)) {
+    if (!owns_arrays()) return;
     void* scratch = workspace(llmc::attention_forward_workspace_bytes(shape_));
-    llmc::attention_forward(out_, lse_, scratch, qkv_, shape_, llmc::precision::ieee, context_,
+    llmc::attention_forward(out_, lse_, scratch, qkv_, shape_, llmc::precision::ieee, context(),
                             nullptr);
     llmc_test::check_cuda(cudaDeviceSynchronize());
   }
@@ -118,36 +120,47 @@ class backward_problem : public problem {
   template <attention_backward_variant Variant, int BlockSize>
   void launch(cudaStream_t stream) {
     void* scratch = workspace(llmc::attention_backward_workspace_bytes<Variant>(shape_));
-    llmc::attention_backward<Variant, BlockSize>(dqkv_, nullptr, scratch, dout_, qkv_, out_, lse_,
-                                                 shape_, arithmetic(), mode(), context_, stream);
+    llmc::attention_backward<Variant, BlockSize>(dqkv_, or_null(dqkv_bias_), scratch, dout_, qkv_,
+                                                 out_, lse_, shape_, arithmetic(), mode(),
+                                                 context(), stream);
   }
 
-  call_cost cost() const override { return costs::attention_backward(shape_, false, mode()); }
+  call_cost cost() const override { return costs::attention_backward(shape_, HasBias, mode()); }
 
  private:
   std::vector<std::vector<double>> reference() const override {
-    std::vector<double> dqkv = zeros(3 * vectors_of(shape_));
-    llmc::reference::attention_backward(dqkv.data(), static_cast<double*>(nullptr),
+    std::vector<double> dqkv = zeros(3 * vectors_of(shape_)), dqkv_bias;
+    if (HasBias) dqkv_bias = dqkv_bias_->values_before();
+    llmc::reference::attention_backward(dqkv.data(), HasBias ? dqkv_bias.data() : nullptr,
                                         dout_.values().data(), qkv_.values().data(),
                                         out_.values().data(), lse_.values().data(), shape_, mode());
-    return {dqkv};
+    if (!HasBias) return {dqkv};
+    return {dqkv, dqkv_bias};
+  }
+
+  tolerance summed(tolerance t) const {
+    return summed_over_rows(t, shape_.batch * shape_.sequence);
   }
 
   attention_shape shape_;
-  llmc::matmul_context context_;
-  array& dout_ = input(vectors_of(shape_));
-  array& qkv_ = input(3 * vectors_of(shape_));
-  array& out_ = input(vectors_of(shape_));
-  array& lse_ = input(rows_of(shape_));
+  array& dout_ = input("dout", vectors_of(shape_));
+  array& qkv_ = input("qkv", 3 * vectors_of(shape_));
+  array& out_ = input("out", vectors_of(shape_));
+  array& lse_ = input("lse", rows_of(shape_));
   array& dqkv_ =
       output("dqkv", 3 * vectors_of(shape_), attention_tolerance(4), tf32_attention_tolerance(4));
+  array* dqkv_bias_ =
+      HasBias ? &gradient("dqkv_bias", 3 * shape_.heads * shape_.head_size,
+                          summed(attention_tolerance(4)), summed(tf32_attention_tolerance(4)))
+              : nullptr;
 };
 
 }  // namespace
 
 std::vector<operation> attention() {
   return {make_operation<forward_problem>("attention_forward"),
-          make_operation<backward_problem>("attention_backward")};
+          make_operation<backward_problem<false>>("attention_backward"),
+          make_operation<backward_problem<true>>("attention_backward_with_dqkv_bias")};
 }
 
 }  // namespace llmc_registry

@@ -47,7 +47,7 @@ class product_problem : public problem {
 
   template <causal_product_variant Variant, int BlockSize>
   void launch(cudaStream_t stream) {
-    llmc::causal_product<Variant, BlockSize>(out_, q_, k_, shape_, context_, stream);
+    llmc::causal_product<Variant, BlockSize>(out_, q_, k_, shape_, context(), stream);
   }
 
   call_cost cost() const override { return costs::causal_product(shape_); }
@@ -60,9 +60,8 @@ class product_problem : public problem {
   }
 
   attention_shape shape_;
-  llmc::matmul_context context_;
-  array& q_ = input(vectors_of(shape_));
-  array& k_ = input(vectors_of(shape_));
+  array& q_ = input("q", vectors_of(shape_));
+  array& k_ = input("k", vectors_of(shape_));
   array& out_ = output("out", scores_of(shape_), product_tolerance(shape_.head_size));
 };
 

@@ -25,8 +25,8 @@ class classifier_problem : public problem {
 
   template <classifier_forward_backward_variant Variant, int BlockSize>
   void launch(cudaStream_t stream) {
-    llmc::classifier_forward_backward<Variant, BlockSize>(logits_, losses_, nullptr, gpu_targets_,
-                                                          shape_, dloss, stream);
+    llmc::classifier_forward_backward<Variant, BlockSize>(logits_, losses_, out_of_range_,
+                                                          gpu_targets_, shape_, dloss, stream);
   }
 
   call_cost cost() const override { return costs::classifier_forward_backward(shape_); }
@@ -41,7 +41,8 @@ class classifier_problem : public problem {
 
   llmc::classifier_shape shape_;
   std::vector<std::int32_t> targets_ = random_targets(shape_);
-  const std::int32_t* gpu_targets_ = integers(targets_);
+  const std::int32_t* gpu_targets_ = integers("targets", targets_);
+  llmc_test::buffer<std::uint64_t> out_of_range_{std::vector<std::uint64_t>{0}};
   array& logits_ = updated("logits", count_of(shape_), dlogits_tolerance(shape_.vocabulary, dloss));
   array& losses_ = output("losses", shape_.rows, loss_tolerance(shape_.vocabulary));
 };

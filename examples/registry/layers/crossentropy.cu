@@ -24,8 +24,8 @@ class forward_problem : public problem {
 
   template <crossentropy_forward_variant Variant, int BlockSize>
   void launch(cudaStream_t stream) {
-    llmc::crossentropy_forward<Variant, BlockSize>(losses_, nullptr, logits_, gpu_targets_, shape_,
-                                                   stream);
+    llmc::crossentropy_forward<Variant, BlockSize>(losses_, out_of_range_, logits_, gpu_targets_,
+                                                   shape_, stream);
   }
 
   call_cost cost() const override { return costs::crossentropy_forward(shape_); }
@@ -40,8 +40,9 @@ class forward_problem : public problem {
 
   llmc::classifier_shape shape_;
   std::vector<std::int32_t> targets_ = random_targets(shape_);
-  const std::int32_t* gpu_targets_ = integers(targets_);
-  array& logits_ = input(count_of(shape_));
+  const std::int32_t* gpu_targets_ = integers("targets", targets_);
+  llmc_test::buffer<std::uint64_t> out_of_range_{std::vector<std::uint64_t>{0}};
+  array& logits_ = input("logits", count_of(shape_));
   array& losses_ = output("losses", shape_.rows, loss_tolerance(shape_.vocabulary));
 };
 
@@ -74,9 +75,9 @@ class backward_problem : public problem {
 
   llmc::classifier_shape shape_;
   std::vector<std::int32_t> targets_ = random_targets(shape_);
-  const std::int32_t* gpu_targets_ = integers(targets_);
-  array& dlosses_ = input(shape_.rows, {0.1, 1});
-  array& logits_ = input(count_of(shape_));
+  const std::int32_t* gpu_targets_ = integers("targets", targets_);
+  array& dlosses_ = input("dlosses", shape_.rows, {0.1, 1});
+  array& logits_ = input("logits", count_of(shape_));
   array& dlogits_ = output("dlogits", count_of(shape_), dlogits_tolerance(shape_.vocabulary, 1));
 };
 

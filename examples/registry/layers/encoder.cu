@@ -64,7 +64,7 @@ class forward_problem : public problem {
 
   template <encoder_forward_variant Variant, int BlockSize>
   void launch(cudaStream_t stream) {
-    llmc::encoder_forward<Variant, BlockSize>(out_, nullptr, gpu_tokens_, wte_, wpe_, shape_,
+    llmc::encoder_forward<Variant, BlockSize>(out_, out_of_range_, gpu_tokens_, wte_, wpe_, shape_,
                                               stream);
   }
 
@@ -80,9 +80,10 @@ class forward_problem : public problem {
 
   encoder_shape shape_;
   std::vector<std::int32_t> tokens_ = random_tokens(shape_);
-  const std::int32_t* gpu_tokens_ = integers(tokens_);
-  array& wte_ = input(shape_.vocabulary * shape_.channels);
-  array& wpe_ = input(shape_.sequence * shape_.channels);
+  const std::int32_t* gpu_tokens_ = integers("tokens", tokens_);
+  llmc_test::buffer<std::uint64_t> out_of_range_{std::vector<std::uint64_t>{0}};
+  array& wte_ = input("wte", shape_.vocabulary* shape_.channels);
+  array& wpe_ = input("wpe", shape_.sequence* shape_.channels);
   array& out_ = output("out", count_of(shape_), elementwise_tolerance());
 };
 
@@ -121,8 +122,8 @@ class backward_problem : public problem {
 
   encoder_shape shape_;
   std::vector<std::int32_t> tokens_ = random_tokens(shape_);
-  const std::int32_t* gpu_tokens_ = integers(tokens_);
-  array& dout_ = input(count_of(shape_));
+  const std::int32_t* gpu_tokens_ = integers("tokens", tokens_);
+  array& dout_ = input("dout", count_of(shape_));
   array& dwte_ = updated("dwte", shape_.vocabulary* shape_.channels,
                          sum_tolerance(shape_.batch* shape_.sequence));
   array& dwpe_ = gradient("dwpe", shape_.sequence* shape_.channels, sum_tolerance(shape_.batch));

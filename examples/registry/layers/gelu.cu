@@ -36,7 +36,7 @@ class forward_problem : public row_problem<hidden_channels> {
     return {out};
   }
 
-  array& inp_ = input(count_, wide);
+  array& inp_ = input("inp", count_, wide);
   array& out_ = output("out", count_, {1e-6, 1e-6});
 };
 
@@ -63,8 +63,8 @@ class backward_problem : public row_problem<hidden_channels> {
     return {dinp};
   }
 
-  array& dout_ = input(count_);
-  array& inp_ = input(count_, wide);
+  array& dout_ = input("dout", count_);
+  array& inp_ = input("inp", count_, wide);
   array& dinp_ = output("dinp", count_, {5e-6, 1e-6});
 };
 

@@ -46,7 +46,7 @@ class global_norm_problem : public problem {
   }
 
   std::int64_t count_;
-  array& grads_ = input(count_);
+  array& grads_ = input("grads", count_);
   /// A clip_state, word by word: the bits of its integer are a tiny float, which the relative
   /// tolerance compares exactly.
   array& result_ = output("result", 3, {0, 1e-5});

@@ -36,7 +36,7 @@ class forward_problem : public layernorm_forward_problem {
     return {out, mean, rstd};
   }
 
-  array& inp_ = input(count_);
+  array& inp_ = input("inp", count_);
 };
 
 class backward_problem : public layernorm_backward_problem {
@@ -45,7 +45,7 @@ class backward_problem : public layernorm_backward_problem {
   template <layernorm_backward_variant Variant>
   static constexpr int default_block_size = llmc::layernorm_backward_block_size<Variant>;
 
-  backward_problem(const extents& e, settings s) : layernorm_backward_problem(e, s) {}
+  backward_problem(const extents& e, settings s) : layernorm_backward_problem(e, s, "inp") {}
 
   template <layernorm_backward_variant Variant, int BlockSize>
   void launch(cudaStream_t stream) {

@@ -18,6 +18,7 @@ std::vector<operation> encoder();
 std::vector<operation> gelu();
 std::vector<operation> global_norm();
 std::vector<operation> layernorm();
+std::vector<operation> loss_sum();
 std::vector<operation> matmul();
 std::vector<operation> permute();
 std::vector<operation> residual();

@@ -35,10 +35,9 @@ class linear_problem : public problem {
   }
 
   matmul_shape shape_;
-  llmc::matmul_context context_;
-  array& inp_ = input(shape_.rows * shape_.channels);
-  array& weight_ = input(shape_.out_channels * shape_.channels);
-  array& bias_ = input(shape_.out_channels);
+  array& inp_ = input("inp", shape_.rows* shape_.channels);
+  array& weight_ = input("weight", shape_.out_channels* shape_.channels);
+  array& bias_ = input("bias", shape_.out_channels);
 };
 
 /// The variants and block sizes of matmul_forward and matmul_residual_forward.
@@ -80,7 +79,7 @@ class forward_problem : public ladder_problem {
   template <matmul_forward_variant Variant, int BlockSize>
   void launch(cudaStream_t stream) {
     llmc::matmul_forward<Variant, BlockSize>(out_, inp_, weight_, bias_, shape_, arithmetic(),
-                                             context_, stream);
+                                             context(), stream);
   }
 
   call_cost cost() const override { return costs::matmul_forward(shape_, true); }
@@ -103,7 +102,7 @@ class residual_problem : public ladder_problem {
   template <matmul_forward_variant Variant, int BlockSize>
   void launch(cudaStream_t stream) {
     llmc::matmul_residual_forward<Variant, BlockSize>(out_, residual_, inp_, weight_, bias_, shape_,
-                                                      arithmetic(), context_, stream);
+                                                      arithmetic(), context(), stream);
   }
 
   call_cost cost() const override { return costs::matmul_residual_forward(shape_, true); }
@@ -116,7 +115,7 @@ class residual_problem : public ladder_problem {
     return {out};
   }
 
-  array& residual_ = input(out_count());
+  array& residual_ = input("residual", out_count());
   array& out_ =
       output("out", out_count(), widened(allowed(), 1.2), widened(allowed_in_tf32(), 1.2));
 };
@@ -141,7 +140,7 @@ class gelu_problem : public linear_problem {
   void launch(cudaStream_t stream) {
     constexpr auto variant = matmul_variant<matmul_forward_variant>(Variant);
     llmc::matmul_gelu_forward<variant>(out_, before_gelu_, inp_, weight_, bias_, shape_,
-                                       arithmetic(), context_, stream);
+                                       arithmetic(), context(), stream);
   }
 
   call_cost cost() const override { return costs::matmul_gelu_forward(shape_, true); }

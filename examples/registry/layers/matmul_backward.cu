@@ -4,8 +4,6 @@
 #include <llmc/reference/gelu.hpp>
 #include <llmc/reference/matmul.hpp>
 
-#include <cmath>
-
 #include "registry/families/products.hpp"
 #include "registry/families/rows.hpp"
 #include "registry/ladder.hpp"
@@ -18,6 +16,8 @@ using llmc::matmul_bias_backward_variant;
 using llmc::row_shape;
 using llmc_test::sum_tolerance;
 
+/// Without `HasBias` dbias is not asked for: the trainer has those sums from elsewhere.
+template <bool HasBias>
 class backward_problem : public problem {
  public:
   static constexpr bool has_precision = true;
@@ -47,38 +47,40 @@ class backward_problem : public problem {
 
   template <matmul_backward_variant Variant, int BlockSize>
   void launch(cudaStream_t stream) {
-    const std::size_t bytes = llmc::matmul_backward_workspace_bytes(shape_);
-    llmc::matmul_backward<Variant, BlockSize>(dinp_, dweight_, dbias_, {workspace(bytes), bytes},
-                                              dout_, inp_, weight_, shape_, arithmetic(), mode(),
-                                              context_, stream);
+    llmc::matmul_backward<Variant, BlockSize>(
+        dinp_, dweight_, or_null(dbias_), scratch(llmc::matmul_backward_workspace_bytes(shape_)),
+        dout_, inp_, weight_, shape_, arithmetic(), mode(), context(), stream);
   }
 
-  call_cost cost() const override { return costs::matmul_backward(shape_, true, mode()); }
+  call_cost cost() const override { return costs::matmul_backward(shape_, HasBias, mode()); }
 
  private:
   std::vector<std::vector<double>> reference() const override {
     std::vector<double> dinp = zeros(shape_.rows * shape_.channels);
-    std::vector<double> dweight = dweight_.values_before(), dbias = dbias_.values_before();
-    llmc::reference::matmul_backward(dinp.data(), dweight.data(), dbias.data(),
+    std::vector<double> dweight = dweight_.values_before(), dbias;
+    if (HasBias) dbias = dbias_->values_before();
+    llmc::reference::matmul_backward(dinp.data(), dweight.data(), HasBias ? dbias.data() : nullptr,
                                      dout_.values().data(), inp_.values().data(),
                                      weight_.values().data(), shape_, mode());
+    if (!HasBias) return {dinp, dweight};
     return {dinp, dweight, dbias};
   }
 
   matmul_shape shape_;
-  llmc::matmul_context context_;
-  array& dout_ = input(shape_.rows * shape_.out_channels);
-  array& inp_ = input(shape_.rows * shape_.channels);
-  array& weight_ = input(shape_.out_channels * shape_.channels);
+  array& dout_ = input("dout", shape_.rows* shape_.out_channels);
+  array& inp_ = input("inp", shape_.rows* shape_.channels);
+  array& weight_ = input("weight", shape_.out_channels* shape_.channels);
   array& dinp_ =
       output("dinp", shape_.rows* shape_.channels, product_tolerance(shape_.out_channels),
              tf32_product_tolerance(shape_.out_channels));
   array& dweight_ = gradient("dweight", shape_.out_channels* shape_.channels,
                              product_tolerance(shape_.rows), tf32_product_tolerance(shape_.rows));
-  array& dbias_ = gradient("dbias", shape_.out_channels, sum_tolerance(shape_.rows, 4));
+  array* dbias_ =
+      HasBias ? &gradient("dbias", shape_.out_channels, sum_tolerance(shape_.rows, 4)) : nullptr;
 };
 
-/// Back through the projection after a GELU, and the GELU.
+/// Back through the projection after a GELU, and the GELU; dgelu_bias is always asked for.
+template <bool HasBias>
 class gelu_backward_problem : public problem {
  public:
   static constexpr bool has_precision = true;
@@ -102,22 +104,23 @@ class gelu_backward_problem : public problem {
   template <fused_variant Variant, int BlockSize>
   void launch(cudaStream_t stream) {
     constexpr auto variant = matmul_variant<matmul_backward_variant>(Variant);
-    const std::size_t bytes = llmc::gelu_matmul_backward_workspace_bytes(shape_);
     llmc::gelu_matmul_backward<variant, BlockSize>(
-        dgelu_inp_, dgelu_bias_, dweight_, dbias_, {workspace(bytes), bytes}, dout_, gelu_inp_,
-        inp_, weight_, shape_, arithmetic(), mode(), context_, stream);
+        dgelu_inp_, dgelu_bias_, dweight_, or_null(dbias_),
+        scratch(llmc::gelu_matmul_backward_workspace_bytes(shape_)), dout_, gelu_inp_, inp_,
+        weight_, shape_, arithmetic(), mode(), context(), stream);
   }
 
   call_cost cost() const override {
-    return costs::gelu_matmul_backward(shape_, true, true, mode());
+    return costs::gelu_matmul_backward(shape_, true, HasBias, mode());
   }
 
  private:
   std::vector<std::vector<double>> reference() const override {
     std::vector<double> dinp = zeros(shape_.rows * shape_.channels);
     std::vector<double> dgelu_inp = dinp, dgelu_bias = dgelu_bias_.values_before();
-    std::vector<double> dweight = dweight_.values_before(), dbias = dbias_.values_before();
-    llmc::reference::matmul_backward(dinp.data(), dweight.data(), dbias.data(),
+    std::vector<double> dweight = dweight_.values_before(), dbias;
+    if (HasBias) dbias = dbias_->values_before();
+    llmc::reference::matmul_backward(dinp.data(), dweight.data(), HasBias ? dbias.data() : nullptr,
                                      dout_.values().data(), inp_.values().data(),
                                      weight_.values().data(), shape_, mode());
     llmc::reference::gelu_backward(dgelu_inp.data(), dinp.data(), gelu_inp_.values().data(),
@@ -128,6 +131,7 @@ class gelu_backward_problem : public problem {
       for (std::size_t i = c; i < dgelu_inp.size(); i += dgelu_bias.size()) sum += dgelu_inp[i];
       dgelu_bias[c] = sum;
     }
+    if (!HasBias) return {dgelu_inp, dgelu_bias, dweight};
     return {dgelu_inp, dgelu_bias, dweight, dbias};
   }
 
@@ -135,24 +139,21 @@ class gelu_backward_problem : public problem {
   tolerance allowed_in_tf32() const {
     return widened(tf32_product_tolerance(shape_.out_channels), 1.3);
   }
-  /// Of a sum over all rows of what is exact to `t`.
-  tolerance summed(tolerance t) const {
-    return {std::sqrt(static_cast<double>(shape_.rows)) * t.absolute, t.relative + 1e-5};
-  }
+  tolerance summed(tolerance t) const { return summed_over_rows(t, shape_.rows); }
 
   matmul_shape shape_;
-  llmc::matmul_context context_;
-  array& dout_ = input(shape_.rows * shape_.out_channels);
-  array& gelu_inp_ = input(shape_.rows * shape_.channels);
-  array& inp_ = input(shape_.rows * shape_.channels);
-  array& weight_ = input(shape_.out_channels * shape_.channels);
+  array& dout_ = input("dout", shape_.rows* shape_.out_channels);
+  array& gelu_inp_ = input("gelu_inp", shape_.rows* shape_.channels);
+  array& inp_ = input("inp", shape_.rows* shape_.channels);
+  array& weight_ = input("weight", shape_.out_channels* shape_.channels);
   array& dgelu_inp_ =
       output("dgelu_inp", shape_.rows* shape_.channels, allowed(), allowed_in_tf32());
   array& dgelu_bias_ =
       gradient("dgelu_bias", shape_.channels, summed(allowed()), summed(allowed_in_tf32()));
   array& dweight_ = gradient("dweight", shape_.out_channels* shape_.channels,
                              product_tolerance(shape_.rows), tf32_product_tolerance(shape_.rows));
-  array& dbias_ = gradient("dbias", shape_.out_channels, sum_tolerance(shape_.rows, 4));
+  array* dbias_ =
+      HasBias ? &gradient("dbias", shape_.out_channels, sum_tolerance(shape_.rows, 4)) : nullptr;
 };
 
 class bias_backward_problem : public problem {
@@ -178,9 +179,9 @@ class bias_backward_problem : public problem {
 
   template <matmul_bias_backward_variant Variant, int BlockSize>
   void launch(cudaStream_t stream) {
-    const std::size_t bytes = llmc::matmul_bias_backward_workspace_bytes(shape_);
-    llmc::matmul_bias_backward<Variant, BlockSize>(dbias_, {workspace(bytes), bytes}, dout_, shape_,
-                                                   mode(), stream);
+    llmc::matmul_bias_backward<Variant, BlockSize>(
+        dbias_, scratch(llmc::matmul_bias_backward_workspace_bytes(shape_)), dout_, shape_, mode(),
+        stream);
   }
 
   call_cost cost() const override { return costs::matmul_bias_backward(shape_, mode()); }
@@ -193,15 +194,17 @@ class bias_backward_problem : public problem {
   }
 
   row_shape shape_;
-  array& dout_ = input(count_of(shape_));
+  array& dout_ = input("dout", count_of(shape_));
   array& dbias_ = gradient("dbias", shape_.channels, sum_tolerance(shape_.rows, 4));
 };
 
 }  // namespace
 
 std::vector<operation> matmul_gradients() {
-  return {make_operation<backward_problem>("matmul_backward"),
-          make_operation<gelu_backward_problem>("gelu_matmul_backward"),
+  return {make_operation<backward_problem<true>>("matmul_backward"),
+          make_operation<backward_problem<false>>("matmul_backward_without_dbias"),
+          make_operation<gelu_backward_problem<true>>("gelu_matmul_backward"),
+          make_operation<gelu_backward_problem<false>>("gelu_matmul_backward_without_dbias"),
           make_operation<bias_backward_problem>("matmul_bias_backward")};
 }
 

@@ -42,7 +42,7 @@ class heads_problem : public problem {
 
   attention_shape shape_;
   int parts_;
-  array& inp_ = input(parts_ * vectors_of(shape_));
+  array& inp_ = input("inp", parts_* vectors_of(shape_));
   array& out_ = output("out", parts_* vectors_of(shape_), {0, 0});
 };
 

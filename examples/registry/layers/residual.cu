@@ -35,8 +35,8 @@ class forward_problem : public row_problem<gpt2_channels> {
     return {out};
   }
 
-  array& inp1_ = input(count_);
-  array& inp2_ = input(count_);
+  array& inp1_ = input("inp1", count_);
+  array& inp2_ = input("inp2", count_);
   array& out_ = output("out", count_, elementwise_tolerance());
 };
 
@@ -63,7 +63,7 @@ class backward_problem : public row_problem<gpt2_channels> {
     return {dinp1, dinp2};
   }
 
-  array& dout_ = input(count_);
+  array& dout_ = input("dout", count_);
   array& dinp1_ = gradient("dinp1", count_, elementwise_tolerance());
   array& dinp2_ = gradient("dinp2", count_, elementwise_tolerance());
 };

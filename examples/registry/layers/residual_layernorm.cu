@@ -41,50 +41,59 @@ class forward_problem : public layernorm_forward_problem {
     return {out, mean, rstd, residual};
   }
 
-  array& inp1_ = input(count_);
-  array& inp2_ = input(count_);
+  array& inp1_ = input("inp1", count_);
+  array& inp2_ = input("inp2", count_);
   array& residual_ = output("residual", count_, elementwise_tolerance());
 };
 
+/// With `HasBias` it also sums dinp over the rows, as the trainer asks for it.
+template <bool HasBias>
 class backward_problem : public layernorm_backward_problem {
  public:
   static constexpr auto& variants = llmc::residual_layernorm_backward_variants;
   template <residual_layernorm_backward_variant Variant>
   static constexpr int default_block_size = llmc::residual_layernorm_backward_block_size<Variant>;
 
-  backward_problem(const extents& e, settings s) : layernorm_backward_problem(e, s) {}
+  backward_problem(const extents& e, settings s) : layernorm_backward_problem(e, s, "residual") {}
 
   template <residual_layernorm_backward_variant Variant, int BlockSize>
   void launch(cudaStream_t stream) {
     llmc::residual_layernorm_backward<Variant, BlockSize>(
-        dinp_, nullptr, dweight_, dbias_,
+        dinp_, or_null(dinp_bias_), dweight_, dbias_,
         workspace(llmc::residual_layernorm_backward_workspace_bytes(shape_)), dout_, dresidual_,
         inp_, weight_, mean_, rstd_, shape_, mode(), stream);
   }
 
   call_cost cost() const override {
-    return costs::residual_layernorm_backward(shape_, true, false, mode());
+    return costs::residual_layernorm_backward(shape_, true, HasBias, mode());
   }
 
  private:
   std::vector<std::vector<double>> reference() const override {
-    std::vector<double> dinp = zeros(count_);
+    std::vector<double> dinp = zeros(count_), dinp_bias;
+    if (HasBias) dinp_bias = dinp_bias_->values_before();
     std::vector<double> dweight = dweight_.values_before(), dbias = dbias_.values_before();
     llmc::reference::residual_layernorm_backward(
-        dinp.data(), static_cast<double*>(nullptr), dweight.data(), dbias.data(),
+        dinp.data(), HasBias ? dinp_bias.data() : nullptr, dweight.data(), dbias.data(),
         dout_.values().data(), dresidual_.values().data(), inp_.values().data(),
         weight_.values().data(), mean_.values().data(), rstd_.values().data(), shape_, mode());
-    return {dinp, dweight, dbias};
+    if (!HasBias) return {dinp, dweight, dbias};
+    return {dinp, dweight, dbias, dinp_bias};
   }
 
-  array& dresidual_ = input(count_);
+  array& dresidual_ = input("dresidual", count_);
+  array* dinp_bias_ =
+      HasBias ? &gradient("dinp_bias", shape_.channels,
+                          summed_over_rows(normalised_tolerance(shape_.channels, 4), shape_.rows))
+              : nullptr;
 };
 
 }  // namespace
 
 std::vector<operation> residual_layernorm() {
   return {make_operation<forward_problem>("residual_layernorm_forward"),
-          make_operation<backward_problem>("residual_layernorm_backward")};
+          make_operation<backward_problem<false>>("residual_layernorm_backward"),
+          make_operation<backward_problem<true>>("residual_layernorm_backward_with_dinp_bias")};
 }
 
 }  // namespace llmc_registry
