@@ -1,8 +1,5 @@
-"""Times llmc's products of GPT-2's linear layers against cuBLAS, as PyTorch calls it, in one process,
-and measures the errors of both against float64.
-
-    cmake --build build --target matmul_bench
-    python3 examples/matmul_bench/compare_pytorch.py build/examples/matmul_bench/libmatmul_bench.so
+"""compare_pytorch.py products: the products of GPT-2's linear layers against cuBLAS, as PyTorch calls
+it, in one process, and the errors of both against float64.
 
 Parts (--parts):
   errors   relative errors of every product on several kinds of data, tf32x3 against SGEMM: the root
@@ -14,8 +11,6 @@ Parts (--parts):
   repeat   whether --repeats launches give the same bits
 """
 
-import argparse
-import ctypes
 import math
 import pathlib
 import statistics
@@ -23,10 +18,10 @@ import sys
 
 import torch
 
-EXAMPLES = pathlib.Path(__file__).resolve().parent.parent
-sys.path += [str(EXAMPLES / "bench_support"), str(EXAMPLES / "gpt2_trainer")]
+from torch_bench import MATMUL_PRECISIONS, Stopwatch, is_repeatable, launcher
+
+sys.path.append(str(pathlib.Path(__file__).resolve().parent.parent / "gpt2_trainer"))
 import gpt2_pytorch as gpt2  # noqa: E402
-from torch_bench import MATMUL_PRECISIONS, Stopwatch, at, check, stream  # noqa: E402
 
 LAYERS = {"qkv": (768, 2304), "attproj": (768, 768), "fc": (768, 3072), "fcproj": (3072, 768),
           "head": (768, 50304)}
@@ -37,12 +32,11 @@ DEPTH = 12
 class Product:
     """One product: its operands, as matrices that PyTorch multiplies, and where llmc writes."""
 
-    def __init__(self, layer, name, rows, operands=None):
+    def __init__(self, layer, name, rows):
         self.layer, self.name = layer, name
         channels, out_channels = LAYERS[layer]
         self.extents = (rows, channels, out_channels)
-        self.shape = (ctypes.c_int64 * 3)(*self.extents)
-        self.inp1, self.inp2 = operands or self.make(torch.randn)
+        self.inp1, self.inp2 = self.make(torch.randn)
         self.out = torch.full(self.output_shape(), math.nan, device="cuda")
 
     def operand_shapes(self):
@@ -74,43 +68,49 @@ class Product:
 
 class Llmc:
     def __init__(self, library, variant, precision, tuned=False):
-        self.library, self.tuned = library, tuned
-        self.variant, self.precision = variant.encode(), precision.encode()
-        self.context = ctypes.c_void_p(library.matmul_bench_context())
+        self.library, self.variant, self.precision = library, variant, precision
+        self.tuned = tuned
         self.name = f"{variant} {precision}{' tuned' if tuned else ''}"
 
-    def prepare(self, p):
-        self._call(p, 1 if self.tuned else 0)
-
-    def run(self, p):
-        self._call(p, 0)
-        return p.out
-
-    def _call(self, p, tune):
-        check(self.library.matmul_bench_product(
-            self.context, self.variant, self.precision, p.name.encode(), at(p.out), at(p.inp1),
-            at(p.inp2), None, p.shape, stream(), tune))
+    def ready(self, p):
+        """A function that computes the product of what the operands are now."""
+        operation, arrays = {
+            "forward": ("matmul_forward",
+                        {"out": p.out, "inp": p.inp1, "weight": p.inp2, "bias": None}),
+            "dinp": ("matmul_backward_without_dbias",
+                     {"dinp": p.out, "dweight": None, "dout": p.inp1, "inp": None,
+                      "weight": p.inp2}),
+            "dweight": ("matmul_backward_without_dbias",
+                        {"dinp": None, "dweight": p.out, "dout": p.inp1, "inp": p.inp2,
+                         "weight": None})}[p.name]
+        return launcher(self.library, operation, layer_shape(*p.extents), self.tuned,
+                        variant=self.variant, precision=self.precision, **arrays)
 
 
 class Cublas:
-    tuned = False
-
     def __init__(self, precision):
         self.precision = MATMUL_PRECISIONS[precision]
         self.name = "cuBLAS " + precision
 
-    def prepare(self, p):
-        self.run(p)
+    def ready(self, p):
+        def run():
+            torch.set_float32_matmul_precision(self.precision)
+            torch.mm(*p.matrices(), out=p.out)
+        run()
+        return run
 
-    def run(self, p):
-        torch.set_float32_matmul_precision(self.precision)
-        return torch.mm(*p.matrices(), out=p.out)
+
+def layer_shape(rows, channels, out_channels):
+    return {"rows": rows, "channels": channels, "out_channels": out_channels}
 
 
 # ---- errors ----
 
-def error_of(out, p):
+def error_of(machine, p):
     """Against float64, some rows at a time."""
+    p.out.fill_(math.nan)
+    machine.ready(p)()
+    out = p.out
     a, b = p.matrices()
     b = b.double()
     total, step = 0.0, 1024
@@ -191,9 +191,7 @@ def compare_errors(options, exact, sgemm):
                 sets = [*data_sets(p), ("training step", recorder.of(p))]
                 for title, operands in sets:
                     p.inp1, p.inp2 = operands
-                    p.out.fill_(math.nan)
-                    ours = error_of(exact.run(p), p)
-                    theirs = error_of(sgemm.run(p), p)
+                    ours, theirs = error_of(exact, p), error_of(sgemm, p)
                     worst = max(worst, ours / theirs)
                     print(f"ERROR {p.title():30} {title:18} llmc {ours:.2e} cuBLAS {theirs:.2e}"
                           f"{'' if ours <= theirs else '  LARGER'}", flush=True)
@@ -207,7 +205,7 @@ def compare_short_sums(exact, sgemm):
         p = Product("short", "forward", 1024)
         for title, operands in data_sets(p):
             p.inp1, p.inp2 = operands
-            ours, theirs = error_of(exact.run(p), p), error_of(sgemm.run(p), p)
+            ours, theirs = error_of(exact, p), error_of(sgemm, p)
             print(f"ERROR K={inner:<6} {title:18} llmc {ours:.2e} cuBLAS {theirs:.2e}"
                   f"{'' if ours <= theirs else '  LARGER'}", flush=True)
     del LAYERS["short"]
@@ -224,8 +222,7 @@ def compare_times(options, machines, stopwatch):
                 p = Product(layer, name, rows)
                 row = []
                 for machine in machines:
-                    machine.prepare(p)
-                    t = stopwatch.time(lambda: machine.run(p)).us
+                    t = stopwatch.time(machine.ready(p)).us
                     row.append(f"{t:.0f} ({p.operations() / t / 1e6:.0f})")
                     key = rows, machine.name, name
                     sums[key] = sums.get(key, 0) + t * (1 if layer == "head" else DEPTH)
@@ -238,15 +235,15 @@ def compare_times(options, machines, stopwatch):
 
 
 def graph_of_step(products, machine):
-    for p in products:
-        machine.prepare(p)
+    """The graph, and the calls, whose memory it needs."""
+    calls = [(machine.ready(p), 1 if p.layer == "head" else DEPTH) for p in products]
     torch.cuda.synchronize()
     graph = torch.cuda.CUDAGraph()
     with torch.cuda.graph(graph):
-        for p in products:
-            for _ in range(1 if p.layer == "head" else DEPTH):
-                machine.run(p)
-    return graph
+        for run, times in calls:
+            for _ in range(times):
+                run()
+    return graph, calls
 
 
 def compare_steps(options, pairs_of_machines):
@@ -257,7 +254,7 @@ def compare_steps(options, pairs_of_machines):
             times = []
             for _ in range(options.pairs):
                 pair = []
-                for graph in graphs:
+                for graph, _ in graphs:
                     begin, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
                     graph.replay()
                     begin.record()
@@ -275,31 +272,47 @@ def compare_steps(options, pairs_of_machines):
         del products
 
 
+# ---- epilogues and bits ----
+
+def in_turn(*calls):
+    def run():
+        for call in calls:
+            call()
+    return run
+
+
 def compare_fused(options, library, stopwatch):
-    context = ctypes.c_void_p(library.matmul_bench_context())
     make = lambda *shape: torch.randn(*shape, device="cuda")
     for rows in options.rows:
         inp, weight, bias = make(rows, 768), make(3072, 768), make(3072)
         out, before = make(rows, 3072), make(rows, 3072)
-        shape = (ctypes.c_int64 * 3)(rows, 768, 3072)
         dout, proj, sums = make(rows, 768), make(768, 3072), make(3072)
-        proj_shape = (ctypes.c_int64 * 3)(rows, 3072, 768)
-        workspace = torch.empty(64 << 20, dtype=torch.uint8, device="cuda")
+        fc, fcproj = layer_shape(rows, 768, 3072), layer_shape(rows, 3072, 768)
+        wide = {"rows": rows, "channels": 3072}
         for precision in ("tf32x3", "tf32"):
-            times = []
-            for fused in (0, 1):
-                gelu = lambda tune=0: check(library.matmul_bench_gelu(
-                    context, precision.encode(), fused, at(out), at(before), at(inp), at(weight),
-                    at(bias), shape, stream(), tune))
-                dgelu = lambda tune=0: check(library.matmul_bench_dgelu(
-                    context, precision.encode(), fused, at(out), at(sums), at(workspace), at(dout),
-                    at(before), at(proj), proj_shape, stream(), tune))
-                for call in (gelu, dgelu):
-                    call(1)
-                    times.append(stopwatch.time(call).us)
-            print(f"FUSED {rows} rows {precision}: bias + GELU {times[2]:.0f} us, as two passes "
-                  f"{times[0]:.0f}; dGELU + bias gradient {times[3]:.0f}, as passes {times[1]:.0f}",
-                  flush=True)
+            def product(operation, shape, variant="automatic", **arrays):
+                return launcher(library, operation, shape, True, variant=variant,
+                                precision=precision, **arrays)
+
+            ways = {
+                "bias + GELU": product("matmul_gelu_forward", fc, "tensor_core", out=out,
+                                       before_gelu=before, inp=inp, weight=weight, bias=bias),
+                "bias + GELU in passes": in_turn(
+                    product("matmul_forward", fc, out=before, inp=inp, weight=weight, bias=bias),
+                    launcher(library, "gelu_forward", wide, out=out, inp=before)),
+                "dGELU + bias gradient": product(
+                    "gelu_matmul_backward_without_dbias", fcproj, "tensor_core", dgelu_inp=out,
+                    dgelu_bias=sums, dweight=None, dout=dout, gelu_inp=before, inp=None,
+                    weight=proj),
+                "dGELU + bias gradient in passes": in_turn(
+                    product("matmul_backward_without_dbias", fcproj, dinp=out, dweight=None,
+                            dout=dout, inp=None, weight=proj),
+                    launcher(library, "gelu_backward", wide, dinp=out, dout=out, inp=before),
+                    launcher(library, "matmul_bias_backward",
+                             {"rows": rows, "out_channels": 3072}, dbias=sums, dout=out))}
+            print(f"FUSED {rows} rows {precision}: "
+                  + ", ".join(f"{name} {stopwatch.time(way).us:.0f} us"
+                              for name, way in ways.items()), flush=True)
 
 
 def check_repeatable(options, machines):
@@ -307,41 +320,24 @@ def check_repeatable(options, machines):
         for name in PRODUCTS:
             p = Product(layer, name, options.rows[0])
             for machine in machines:
-                machine.prepare(p)
-                first = machine.run(p).clone()
-                same = True
-                for _ in range(options.repeats):
-                    p.out.fill_(math.nan)
-                    same &= torch.equal(first, machine.run(p))
+                same = is_repeatable(machine.ready(p), [p.out], options.repeats)
                 print(f"REPEAT {p.title():30} {machine.name:24} {options.repeats} times: {same}")
 
 
-def load(path):
-    library = ctypes.CDLL(path)
-    library.matmul_bench_context.restype = ctypes.c_void_p
-    for name in ("product", "gelu", "dgelu"):
-        getattr(library, "matmul_bench_" + name).restype = ctypes.c_char_p
-    return library
+# ---- the program ----
 
-
-def main():
-    parser = argparse.ArgumentParser(description=__doc__,
-                                     formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("library", help="libmatmul_bench.so")
+def add_options(parser):
     parser.add_argument("--parts", nargs="+", default=["errors", "times", "steps", "fused", "repeat"])
     parser.add_argument("--rows", type=int, nargs="+", default=[4096, 16384])
     parser.add_argument("--launches", type=int, default=9)
     parser.add_argument("--pairs", type=int, default=5)
     parser.add_argument("--repeats", type=int, default=20)
-    options = parser.parse_args()
 
-    library = load(options.library)
-    torch.manual_seed(0)
-    print(f"{torch.cuda.get_device_name()}, PyTorch {torch.__version__}", flush=True)
+
+def compare(options, library):
     stopwatch = Stopwatch(options.launches)
     sgemm, cublas = Cublas("ieee"), Cublas("tf32")
-    exact, mma = Llmc(library, "automatic", "tf32x3"), Llmc(library, "mma", "tf32x3")
-    fixed = Llmc(library, "automatic", "tf32")
+    exact, fixed = Llmc(library, "automatic", "tf32x3"), Llmc(library, "automatic", "tf32")
     tuned = Llmc(library, "automatic", "tf32", tuned=True)
     lt_tuned = Llmc(library, "cublaslt", "tf32", tuned=True)
     own = Llmc(library, "tensor_core", "tf32")
@@ -349,14 +345,10 @@ def main():
         compare_short_sums(exact, sgemm)
         compare_errors(options, exact, sgemm)
     if "times" in options.parts:
-        compare_times(options, [sgemm, exact, mma, cublas, lt_tuned, own, fixed, tuned], stopwatch)
+        compare_times(options, [sgemm, exact, cublas, lt_tuned, own, fixed, tuned], stopwatch)
     if "steps" in options.parts:
-        compare_steps(options, [(sgemm, exact), (sgemm, mma), (lt_tuned, tuned), (cublas, fixed)])
+        compare_steps(options, [(sgemm, exact), (lt_tuned, tuned), (cublas, fixed)])
     if "fused" in options.parts:
         compare_fused(options, library, stopwatch)
     if "repeat" in options.parts:
-        check_repeatable(options, [exact, mma, own, tuned])
-
-
-if __name__ == "__main__":
-    main()
+        check_repeatable(options, [exact, own, tuned])

@@ -1,9 +1,5 @@
-"""What the scripts that compare llmc with PyTorch share: a stopwatch, and how libraries are called.
+"""What the parts of compare_pytorch.py share: a stopwatch, and llmc's launchers on tensors."""
 
-Imported by them; needs PyTorch and a GPU.
-"""
-
-import ctypes
 import statistics
 import typing
 
@@ -55,16 +51,22 @@ class Stopwatch:
         return Timing(median, (upper - lower) / median)
 
 
-# ---- functions of a shared library ----
-
-def check(error):
-    if error is not None:
-        raise SystemExit(error.decode())
-
-
-def at(tensor):
-    return ctypes.c_void_p(tensor.data_ptr())
+def launcher(library, operation, shape, tune=False, variant="automatic", precision=None, **arrays):
+    """A function that launches it on the current stream; with `tune`, once tuned."""
+    call = library.call(operation, shape, arrays, variant, precision)
+    current = lambda: torch.cuda.current_stream().cuda_stream
+    call.launch(current(), tune)  # finds the plan and the memory
+    return lambda: call.launch(current())
 
 
-def stream():
-    return ctypes.c_void_p(torch.cuda.current_stream().cuda_stream)
+def is_repeatable(run, results, repeats):
+    """Whether each run leaves the same bits in the tensors of `results`."""
+    run()
+    first = [x.clone() for x in results]
+    same = True
+    for _ in range(repeats):
+        for x in results:
+            x.fill_(torch.nan)
+        run()
+        same &= all(torch.equal(a, b) for a, b in zip(first, results))
+    return same

@@ -1,9 +1,6 @@
-"""Times llmc's causal attention against PyTorch's scaled_dot_product_attention in FP32, in turns and
-in one process, and measures the errors of both against float64.
-
-    cmake --build build --target attention_bench
-    python3 examples/attention_bench/compare_pytorch.py \\
-        build/examples/attention_bench/libattention_bench.so
+"""compare_pytorch.py attention: llmc's causal attention against PyTorch's
+scaled_dot_product_attention in FP32, in turns and in one process, and the errors of both against
+float64.
 
 A time is for forward and backward of one layer, with the L2 cache flushed before each launch unless
 --warm is given: the median of --launches launches in each of --pairs turns of PyTorch, then llmc.
@@ -12,20 +9,15 @@ operations: 4 (forward) and 10 (backward) for each query, visible key and featur
 Errors are relative, as Euclidean norms, of out / dq / dk / dv.
 """
 
-import argparse
 import contextlib
-import ctypes
 import math
-import pathlib
 import statistics
-import sys
 
 import torch
 from torch.nn import functional
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
-sys.path.append(str(pathlib.Path(__file__).resolve().parent.parent / "bench_support"))
-from torch_bench import FLUSH_BYTES, Stopwatch, at, check, stream  # noqa: E402
+from torch_bench import FLUSH_BYTES, Stopwatch, is_repeatable, launcher
 
 # A title, what queries are multiplied by, and the mean of values; otherwise normal numbers.
 DATA = (("randn", 1.0, 0.0), ("q x 6", 6.0, 0.0), ("q x 0.1, v mean 1", 0.1, 1.0))
@@ -52,30 +44,23 @@ class Problem:
 
 class Llmc:
     def __init__(self, library, variant, precision):
-        self.library, self.variant, self.precision = library, variant.encode(), precision.encode()
+        self.library, self.variant, self.precision = library, variant, precision
         self.name = f"{variant} {precision}"
 
-    def prepare(self, problem):
-        self.shape = (ctypes.c_int64 * 4)(*problem.shape)
-        size = self.library.attention_bench_workspace_bytes(self.variant, self.shape)
-        self.workspace = torch.empty(max(size, 1), dtype=torch.uint8, device="cuda")
+    def prepare(self, p):
+        shape = dict(zip(("batch", "sequence", "heads", "head_size"), p.shape))
+        call = lambda operation, **arrays: launcher(
+            self.library, operation, shape, variant=self.variant, precision=self.precision,
+            qkv=p.qkv, out=p.out, lse=p.lse, **arrays)
+        self.forward = call("attention_forward")
+        self.backward = call("attention_backward", dqkv=p.dqkv, dout=p.dout)
 
-    def forward(self, p):
-        check(self.library.attention_bench_forward(
-            self.variant, self.precision, at(p.out), at(p.lse), at(self.workspace), at(p.qkv),
-            self.shape, stream()))
-
-    def backward(self, p):
-        check(self.library.attention_bench_backward(
-            self.variant, self.precision, at(p.dqkv), at(self.workspace), at(p.dout), at(p.qkv),
-            at(p.out), at(p.lse), self.shape, stream()))
-
-    def both(self, p):
-        self.forward(p)
-        self.backward(p)
+    def both(self):
+        self.forward()
+        self.backward()
 
     def results(self, p):
-        self.both(p)
+        self.both()
         return p.out, p.dqkv
 
 
@@ -86,17 +71,17 @@ class PyTorch:
         self.parts = [part.detach().requires_grad_() for part in _heads(problem.qkv)]
         self.dout = problem.dout.transpose(1, 2)
 
-    def forward(self, _):
+    def forward(self):
         with sdpa_kernel(SDPBackend.EFFICIENT_ATTENTION), torch.no_grad():
             functional.scaled_dot_product_attention(*self.parts, is_causal=True)
 
-    def both(self, _):
+    def both(self):
         with sdpa_kernel(SDPBackend.EFFICIENT_ATTENTION):
             out = functional.scaled_dot_product_attention(*self.parts, is_causal=True)
             return out, torch.autograd.grad(out, self.parts, self.dout)
 
-    def results(self, p):
-        out, gradients = self.both(p)
+    def results(self, _):
+        out, gradients = self.both()
         return out.detach().transpose(1, 2), _joined(gradients)
 
 
@@ -152,16 +137,16 @@ def compare_times(problem, machines, options, stopwatch):
         machine.prepare(problem)
         ratios, deterministic_ratios, times = [], [], []
         for _ in range(options.pairs):
-            theirs = one(lambda: pytorch.both(problem))
-            ours = one(lambda: machine.both(problem))
+            theirs = one(pytorch.both)
+            ours = one(machine.both)
             with deterministic():
-                repeatable = one(lambda: pytorch.both(problem))
+                repeatable = one(pytorch.both)
             times.append((theirs, repeatable, ours))
             ratios.append(theirs / ours)
             deterministic_ratios.append(repeatable / ours)
         theirs, repeatable, ours = (statistics.median(column) for column in zip(*times))
-        forward = one(lambda: machine.forward(problem))
-        pytorch_forward = one(lambda: pytorch.forward(problem))
+        forward = one(machine.forward)
+        pytorch_forward = one(pytorch.forward)
         rate = lambda factor, ms: problem.operations(factor) / ms / 1e9
         print(f"TIME {describe(problem)} {machine.name:20} "
               f"{ours:.3f} ms ({rate(14, ours):.0f} TF/s), "
@@ -183,12 +168,7 @@ def compare_errors(problem, machines, title):
 def check_repeatable(problem, machines, repeats):
     for machine in machines:
         machine.prepare(problem)
-        first = [x.clone() for x in machine.results(problem)]
-        same = True
-        for _ in range(repeats):
-            for tensor in (problem.out, problem.lse, problem.dqkv):
-                tensor.fill_(math.nan)
-            same &= all(torch.equal(a, b) for a, b in zip(first, machine.results(problem)))
+        same = is_repeatable(machine.both, (problem.out, problem.lse, problem.dqkv), repeats)
         print(f"REPEAT {describe(problem)} {machine.name:20} {repeats} times the same bits: {same}")
 
 
@@ -196,18 +176,9 @@ def describe(problem):
     return "B=%d T=%d NH=%d HS=%d" % problem.shape
 
 
-def load(path):
-    library = ctypes.CDLL(path)
-    library.attention_bench_workspace_bytes.restype = ctypes.c_size_t
-    library.attention_bench_forward.restype = ctypes.c_char_p
-    library.attention_bench_backward.restype = ctypes.c_char_p
-    return library
+# ---- the program ----
 
-
-def main():
-    parser = argparse.ArgumentParser(description=__doc__,
-                                     formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("library", help="libattention_bench.so")
+def add_options(parser):
     parser.add_argument("--shapes", default="16,1024,12,64 4,1024,12,64 4,4096,12,64 16,1024,12,80 "
                         "16,1024,12,96 16,1024,12,128", help="B,T,NH,HS, separated by blanks")
     parser.add_argument("--error-shapes", default="4,1024,12,64 4,4096,12,64 2,1024,12,80 "
@@ -218,17 +189,13 @@ def main():
     parser.add_argument("--launches", type=int, default=15)
     parser.add_argument("--repeats", type=int, default=20)
     parser.add_argument("--warm", action="store_true", help="leave the L2 cache as it is")
-    options = parser.parse_args()
 
-    library = load(options.library)
+
+def compare(options, library):
     machines = [Llmc(library, "flash", precision) for precision in options.precisions.split()]
     if options.materialised:
         machines.append(Llmc(library, "materialised", "ieee"))
     shapes = lambda text: [tuple(map(int, shape.split(","))) for shape in text.split()]
-    torch.manual_seed(0)
-    print(f"{torch.cuda.get_device_name()}, PyTorch {torch.__version__}, "
-          f"{'warm' if options.warm else 'cold'} L2", flush=True)
-
     stopwatch = Stopwatch(options.launches, 0 if options.warm else FLUSH_BYTES)
     for shape in shapes(options.shapes):
         problem = Problem(*shape)
@@ -237,7 +204,3 @@ def main():
     for shape in shapes(options.error_shapes):
         for title, scale, mean in DATA:
             compare_errors(Problem(*shape, query_scale=scale, value_mean=mean), machines, title)
-
-
-if __name__ == "__main__":
-    main()
