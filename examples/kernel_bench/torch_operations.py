@@ -156,6 +156,15 @@ def matmul_backward(s):
             part("dbias", torch.sum, dout, 0)]
 
 
+@counterpart
+def matmul_backward_without_dbias(s):
+    def backward(dout, inp, weight):
+        return dout @ weight, dout.t() @ inp
+
+    whole, *_ = matmul_backward(s)
+    return [Way("mm + mm", backward, whole.arguments, compiles=False)]
+
+
 def attention_inputs(s):
     """Queries, keys and values as views of one array, (B, NH, T, HS)."""
     qkv = normal(s.batch, s.sequence, 3, s.heads, s.head_size)
@@ -316,6 +325,14 @@ def classifier_forward_backward(s):
     logits, targets = loss_inputs(s)
     dlosses = torch.full((s.rows,), 1 / s.rows, device=DEVICE)
     return [Way("cross_entropy and backward", both, (dlosses, logits, targets))]
+
+
+@counterpart
+def loss_sum(s):
+    def add_up(losses):
+        return losses.sum(dtype=torch.float64)
+
+    return [Way("sum in double", add_up, (normal(s.rows),))]
 
 
 # ---- all parameters at once ----
