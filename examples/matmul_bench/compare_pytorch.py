@@ -24,7 +24,7 @@ import sys
 import torch
 
 EXAMPLES = pathlib.Path(__file__).resolve().parent.parent
-sys.path += [str(EXAMPLES / "bench_support"), str(EXAMPLES / "gpt2_trainer")]
+sys.path += [str(EXAMPLES / "bench_support"), str(EXAMPLES / "gpt2_trainer" / "compare")]
 import gpt2_pytorch as gpt2  # noqa: E402
 from torch_bench import MATMUL_PRECISIONS, Stopwatch, at, check, stream  # noqa: E402
 
