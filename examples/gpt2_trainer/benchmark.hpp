@@ -8,10 +8,10 @@
 #include <string>
 #include <vector>
 
-#include "backend.hpp"
-#include "gpt2.hpp"
-#include "quartiles.hpp"
-#include "report.hpp"
+#include "gpt2/machine/backend.hpp"
+#include "gpt2/model/gpt2.hpp"
+#include "gpt2/run/quartiles.hpp"
+#include "gpt2/run/report.hpp"
 
 namespace gpt2_trainer {
 

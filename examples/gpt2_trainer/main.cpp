@@ -9,7 +9,8 @@
 #include <stdexcept>
 #include <utility>
 
-#include "checkpoint.hpp"
+#include "gpt2/files/checkpoint.hpp"
+#include "gpt2/input_error.hpp"
 #include "options.hpp"
 #include "setup.hpp"
 #include "train.hpp"

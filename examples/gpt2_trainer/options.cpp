@@ -11,8 +11,8 @@
 
 #include <llmc/version.hpp>
 
-#include "config.hpp"
-#include "option_choices.hpp"
+#include "gpt2/input_error.hpp"
+#include "gpt2/run/choice.hpp"
 
 namespace gpt2_trainer {
 namespace {
@@ -86,16 +86,17 @@ class option_group {
     return finish(app_.add_option_function<std::string>(name, set, description), type);
   }
 
-  template <class Enum>
-  void choice(const char* name, Enum& value, const std::string& description) {
-    const auto set = [&value, name](const std::string& text) {
+  template <class Enum, std::size_t Count>
+  void choice(const char* name, Enum& value, const std::array<Enum, Count>& choices,
+              const std::string& description) {
+    const auto set = [&value, name, choices](const std::string& text) {
       try {
-        value = parse_choice<Enum>(text);
+        value = parse_choice(choices, text);
       } catch (const input_error& error) {
         throw CLI::ValidationError(name, error.what());
       }
     };
-    function(name, set, joined_choices<Enum>("|").c_str(), description);
+    function(name, set, joined_words(choices, "|").c_str(), description);
   }
 
  private:
@@ -118,7 +119,7 @@ void add_data_options(CLI::App& app, run_options& o) {
              "is text; none with shards]");
   group.number("--val-fraction", o.val_fraction, 0, 0.5,
                "part of the text that is kept for validation; 0: none [0.05]");
-  group.choice("--order", o.order, "of the sequences within an epoch [shuffled]");
+  group.choice("--order", o.order, token_orders, "of the sequences within an epoch [shuffled]");
   group.integer("--vocabulary", o.vocabulary, 1,
                 "tokens that a model from scratch knows, with shards [50257]", 1 << 24);
 }
@@ -155,7 +156,7 @@ void add_optimizer_options(CLI::App& app, run_options& o) {
   group.number("--min-lr", o.min_lr, 0, infinity, "learning rate at the end [a tenth of --lr]");
   group.integer("--warmup", o.warmup, 0,
                 "steps that rise to the peak [a tenth of --steps, at most 700]");
-  group.choice("--schedule", o.schedule, "from the peak to the end [cosine]");
+  group.choice("--schedule", o.schedule, schedule_kinds, "from the peak to the end [cosine]");
   group.number("--weight-decay", o.weight_decay, 0, infinity, "of matrices only [0.1]");
   group.number("--beta1", o.beta1, 0, 0.999999, "decay of the mean gradient [0.9]");
   group.number("--beta2", o.beta2, 0, 0.999999, "decay of the mean square [0.95]");
@@ -192,11 +193,11 @@ void add_output_options(CLI::App& app, run_options& o) {
 
 void add_machine_options(CLI::App& app, run_options& o) {
   option_group group(app, "Machine");
-  group.choice("--backend", o.backend, "[auto: CUDA where there is a GPU]");
-  group.choice("--precision", o.precision,
+  group.choice("--backend", o.backend, backend_choices, "[auto: CUDA where there is a GPU]");
+  group.choice("--precision", o.precision, llmc::precisions,
                "of matrix products and attention on the GPU; tf32x3 is as\n"
                "exact as ieee, which uses it in attention [tf32x3]");
-  group.choice("--recompute", o.recompute,
+  group.choice("--recompute", o.recompute, recompute_choices,
                "in the backward pass instead of keeping it: gelu saves a\n"
                "sixth of the memory of a large batch for 1 to 3% of the time [none]");
   group.text("--plans", o.plans, "FILE|off",

@@ -2,27 +2,18 @@
 /// gpt2_train's command line.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <optional>
 #include <string>
 
 #include <llmc/types.hpp>
 
-#include "dataset.hpp"
-#include "schedule.hpp"
+#include "gpt2/data/dataset.hpp"
+#include "gpt2/machine/machine.hpp"
+#include "gpt2/run/schedule.hpp"
 
 namespace gpt2_trainer {
-
-enum class backend_choice { automatic, cuda, cpu };
-
-constexpr const char* to_string(backend_choice choice) {
-  switch (choice) {
-    case backend_choice::automatic: return "auto";
-    case backend_choice::cuda: return "cuda";
-    case backend_choice::cpu: return "cpu";
-  }
-  return "unknown";
-}
 
 /// What backward computes anew instead of keeping it from forward.
 enum class recompute_choice { none, gelu };
@@ -34,6 +25,8 @@ constexpr const char* to_string(recompute_choice choice) {
   }
   return "unknown";
 }
+
+inline constexpr std::array recompute_choices{recompute_choice::none, recompute_choice::gelu};
 
 /// The value of --plans for products that are not tuned.
 inline constexpr const char* no_plans = "off";

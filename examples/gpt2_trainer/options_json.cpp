@@ -1,8 +1,8 @@
 #include <array>
 #include <nlohmann/json.hpp>
 
-#include "config.hpp"
-#include "option_choices.hpp"
+#include "gpt2/input_error.hpp"
+#include "gpt2/run/choice.hpp"
 #include "options.hpp"
 
 namespace gpt2_trainer {
@@ -58,6 +58,22 @@ void visit_changeable(Options& o, Visit visit) {
   visit("plans", o.plans);
 }
 
+constexpr const auto& choices_of(token_order) {
+  return token_orders;
+}
+constexpr const auto& choices_of(schedule_kind) {
+  return schedule_kinds;
+}
+constexpr const auto& choices_of(backend_choice) {
+  return backend_choices;
+}
+constexpr const auto& choices_of(llmc::precision) {
+  return llmc::precisions;
+}
+constexpr const auto& choices_of(recompute_choice) {
+  return recompute_choices;
+}
+
 template <class Value>
 json write(const Value& value) {
   if constexpr (std::is_enum_v<Value>) {
@@ -75,7 +91,7 @@ json write(const std::optional<Value>& value) {
 template <class Value>
 void read(const json& from, Value& value) {
   if constexpr (std::is_enum_v<Value>) {
-    value = parse_choice<Value>(from.get<std::string>());
+    value = parse_choice(choices_of(value), from.get<std::string>());
   } else {
     from.get_to(value);
   }

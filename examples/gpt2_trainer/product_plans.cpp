@@ -5,8 +5,8 @@
 
 #include <llmc/error.hpp>
 
-#include "config.hpp"
-#include "file.hpp"
+#include "gpt2/files/file.hpp"
+#include "gpt2/input_error.hpp"
 
 namespace gpt2_trainer {
 namespace {

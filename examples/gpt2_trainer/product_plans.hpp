@@ -8,8 +8,8 @@
 #include <optional>
 #include <string>
 
-#include "backend.hpp"
-#include "checkpoint.hpp"
+#include "gpt2/files/checkpoint.hpp"
+#include "gpt2/machine/backend.hpp"
 #include "options.hpp"
 
 namespace gpt2_trainer {

@@ -4,8 +4,8 @@
 #include <cstdio>
 #include <map>
 
-#include "file.hpp"
-#include "measurement_json.hpp"
+#include "gpt2/files/file.hpp"
+#include "gpt2/run/measurement_json.hpp"
 
 namespace gpt2_trainer {
 namespace {

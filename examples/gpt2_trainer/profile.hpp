@@ -8,9 +8,9 @@
 #include <string>
 #include <vector>
 
-#include "backend.hpp"
-#include "config.hpp"
-#include "profiled_backend.hpp"
+#include "gpt2/machine/backend.hpp"
+#include "gpt2/machine/profiled_backend.hpp"
+#include "gpt2/model/config.hpp"
 
 namespace gpt2_trainer {
 

@@ -8,11 +8,12 @@
 #include <cstring>
 #include <utility>
 
-#include "dataset.hpp"
-#include "machine.hpp"
-#include "parameters.hpp"
+#include "gpt2/data/dataset.hpp"
+#include "gpt2/data/text.hpp"
+#include "gpt2/input_error.hpp"
+#include "gpt2/machine/machine.hpp"
+#include "gpt2/model/parameters.hpp"
 #include "product_plans.hpp"
-#include "text.hpp"
 
 namespace gpt2_trainer {
 namespace {

@@ -9,11 +9,11 @@
 #include <string>
 #include <vector>
 
-#include "backend.hpp"
-#include "checkpoint.hpp"
-#include "config.hpp"
+#include "gpt2/data/token_source.hpp"
+#include "gpt2/files/checkpoint.hpp"
+#include "gpt2/machine/backend.hpp"
+#include "gpt2/model/config.hpp"
 #include "options.hpp"
-#include "token_source.hpp"
 
 namespace gpt2_trainer {
 

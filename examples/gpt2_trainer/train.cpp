@@ -12,15 +12,15 @@
 #include <utility>
 
 #include "benchmark.hpp"
-#include "dataset.hpp"
-#include "gpt2.hpp"
+#include "gpt2/data/dataset.hpp"
+#include "gpt2/data/text.hpp"
+#include "gpt2/machine/profiled_backend.hpp"
+#include "gpt2/model/gpt2.hpp"
+#include "gpt2/model/sampling.hpp"
+#include "gpt2/run/report.hpp"
+#include "gpt2/run/schedule.hpp"
 #include "product_plans.hpp"
 #include "profile.hpp"
-#include "profiled_backend.hpp"
-#include "report.hpp"
-#include "sampling.hpp"
-#include "schedule.hpp"
-#include "text.hpp"
 
 namespace gpt2_trainer {
 namespace {

@@ -5,8 +5,8 @@
 #include <csignal>
 #include <cstdint>
 
-#include "backend.hpp"
-#include "config.hpp"
+#include "gpt2/machine/backend.hpp"
+#include "gpt2/model/config.hpp"
 #include "setup.hpp"
 
 namespace gpt2_trainer {

@@ -10,11 +10,12 @@
 #include <string>
 #include <vector>
 
-#include "checkpoint.hpp"
-#include "file_header.hpp"
-#include "gpt2.hpp"
-#include "machine.hpp"
-#include "option_choices.hpp"
+#include "gpt2/files/checkpoint.hpp"
+#include "gpt2/files/file_header.hpp"
+#include "gpt2/input_error.hpp"
+#include "gpt2/machine/machine.hpp"
+#include "gpt2/model/gpt2.hpp"
+#include "gpt2/run/choice.hpp"
 
 namespace {
 
@@ -185,16 +186,17 @@ bool verify(const verify_options& options) {
 }
 
 /// An option that takes one of a few words.
-template <class Enum>
-void add_choice(CLI::App& app, const char* name, Enum& value, const char* help) {
-  const auto set = [&value, name](const std::string& text) {
+template <class Enum, std::size_t Count>
+void add_choice(CLI::App& app, const char* name, Enum& value,
+                const std::array<Enum, Count>& choices, const char* help) {
+  const auto set = [&value, name, choices](const std::string& text) {
     try {
-      value = parse_choice<Enum>(text);
+      value = parse_choice(choices, text);
     } catch (const input_error& error) {
       throw CLI::ValidationError(name, error.what());
     }
   };
-  app.add_option_function<std::string>(name, set, help)->type_name(joined_choices<Enum>("|"));
+  app.add_option_function<std::string>(name, set, help)->type_name(joined_words(choices, "|"));
 }
 
 constexpr const char* summary =
@@ -216,8 +218,9 @@ int main(int argc, char** argv) {
   app.add_option("--checkpoint", options.checkpoint,
                  "the state's model [the same name without _debug_state]")
       ->type_name("FILE");
-  add_choice(app, "--backend", options.backend, "[auto: CUDA where there is a device]");
-  add_choice(app, "--precision", options.precision,
+  add_choice(app, "--backend", options.backend, backend_choices,
+             "[auto: CUDA where there is a device]");
+  add_choice(app, "--precision", options.precision, llmc::precisions,
              "of matrix products on CUDA; ieee uses tf32x3 in attention [ieee]");
   app.add_option("--relative", options.relative, "another bound of the relative error")
       ->type_name("X")

@@ -20,7 +20,7 @@ import torch
 
 from torch_bench import MATMUL_PRECISIONS, Stopwatch, is_repeatable, launcher
 
-sys.path.append(str(pathlib.Path(__file__).resolve().parent.parent / "gpt2_trainer"))
+sys.path.append(str(pathlib.Path(__file__).resolve().parent.parent / "gpt2_trainer" / "compare"))
 import gpt2_pytorch as gpt2  # noqa: E402
 
 LAYERS = {"qkv": (768, 2304), "attproj": (768, 768), "fc": (768, 3072), "fcproj": (3072, 768),

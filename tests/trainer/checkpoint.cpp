@@ -1,11 +1,12 @@
-#include "checkpoint.hpp"
+#include "gpt2/files/checkpoint.hpp"
+#include "gpt2/input_error.hpp"
 
 #include <fstream>
 
 #include "../support/catch.hpp"
 #include "../support/random.hpp"
-#include "file.hpp"
-#include "parameters.hpp"
+#include "gpt2/files/file.hpp"
+#include "gpt2/model/parameters.hpp"
 #include "temporary_folder.hpp"
 
 using namespace gpt2_trainer;

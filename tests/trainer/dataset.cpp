@@ -1,13 +1,14 @@
-#include "dataset.hpp"
+#include "gpt2/data/dataset.hpp"
+#include "gpt2/input_error.hpp"
 
 #include <algorithm>
 #include <fstream>
 #include <set>
 
 #include "../support/catch.hpp"
-#include "config.hpp"
+#include "gpt2/data/token_source.hpp"
+#include "gpt2/model/config.hpp"
 #include "temporary_folder.hpp"
-#include "token_source.hpp"
 
 using namespace gpt2_trainer;
 using namespace llmc_test;

@@ -15,7 +15,7 @@ import sys
 
 import torch
 
-sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "examples/gpt2_trainer"))
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "examples/gpt2_trainer/compare"))
 import gpt2_pytorch as gpt2  # noqa: E402
 
 CONFIG = gpt2.Config(max_sequence=11, vocabulary=61, layers=2, heads=3, channels=15)

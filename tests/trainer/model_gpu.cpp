@@ -5,9 +5,9 @@
 #include <memory>
 
 #include "../support/skip.hpp"
-#include "cuda_backend.hpp"
+#include "gpt2/machine/cuda/cuda_backend.hpp"
+#include "gpt2/machine/reference_backend.hpp"
 #include "model_support.hpp"
-#include "reference_backend.hpp"
 
 using namespace llmc_test;
 using gpt2_trainer::update_options;

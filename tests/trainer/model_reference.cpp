@@ -6,9 +6,9 @@
 #include <fstream>
 
 #include "../support/finite_difference.hpp"
-#include "checkpoint.hpp"
+#include "gpt2/files/checkpoint.hpp"
+#include "gpt2/machine/reference_backend.hpp"
 #include "model_support.hpp"
-#include "reference_backend.hpp"
 
 using namespace llmc_test;
 using gpt2_trainer::make_reference_backend;

@@ -11,7 +11,7 @@
 
 #include "../support/compare.hpp"
 #include "../support/random.hpp"
-#include "gpt2.hpp"
+#include "gpt2/model/gpt2.hpp"
 
 namespace llmc_test {
 

@@ -1,9 +1,9 @@
-#include "product_plans.hpp"
+#include "gpt2_trainer/product_plans.hpp"
 
 #include <llmc/error.hpp>
 
 #include "../support/catch.hpp"
-#include "file.hpp"
+#include "gpt2/files/file.hpp"
 #include "temporary_folder.hpp"
 
 using namespace gpt2_trainer;

@@ -1,14 +1,14 @@
 /// @file
 /// What a profile counts, and that it changes nothing.
-#include "profile.hpp"
+#include "gpt2_trainer/profile.hpp"
 
 #include <map>
 #include <memory>
 #include <utility>
 
+#include "gpt2/machine/profiled_backend.hpp"
+#include "gpt2/machine/reference_backend.hpp"
 #include "model_support.hpp"
-#include "profiled_backend.hpp"
-#include "reference_backend.hpp"
 
 using namespace llmc_test;
 using namespace gpt2_trainer;

@@ -1,10 +1,10 @@
 /// @file
 /// A profile of the whole model on the GPU.
 #include "../support/skip.hpp"
-#include "cuda_backend.hpp"
+#include "gpt2/machine/cuda/cuda_backend.hpp"
+#include "gpt2/machine/profiled_backend.hpp"
+#include "gpt2_trainer/profile.hpp"
 #include "model_support.hpp"
-#include "profile.hpp"
-#include "profiled_backend.hpp"
 
 using namespace llmc_test;
 using namespace gpt2_trainer;

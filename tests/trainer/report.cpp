@@ -1,10 +1,10 @@
-#include "report.hpp"
+#include "gpt2/run/report.hpp"
 
 #include <cmath>
 
 #include "../support/catch.hpp"
-#include "benchmark.hpp"
-#include "train.hpp"
+#include "gpt2_trainer/benchmark.hpp"
+#include "gpt2_trainer/train.hpp"
 
 using namespace gpt2_trainer;
 

@@ -1,4 +1,4 @@
-#include "sampling.hpp"
+#include "gpt2/model/sampling.hpp"
 
 #include <cmath>
 #include <limits>

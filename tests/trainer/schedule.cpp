@@ -1,4 +1,4 @@
-#include "schedule.hpp"
+#include "gpt2/run/schedule.hpp"
 
 #include <cmath>
 

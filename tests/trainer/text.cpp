@@ -1,9 +1,9 @@
-#include "text.hpp"
+#include "gpt2/data/text.hpp"
 
 #include <string>
 
 #include "../support/catch.hpp"
-#include "config.hpp"
+#include "gpt2/input_error.hpp"
 #include "temporary_folder.hpp"
 
 using namespace gpt2_trainer;

@@ -1,0 +1,37 @@
+/// @file
+/// The header that all of llm.c's files begin with: 256 integers, of which the first two say what
+/// the file is.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+#include "gpt2/files/file.hpp"
+
+namespace gpt2_trainer {
+
+using file_header = std::array<std::int32_t, 256>;
+inline constexpr std::int64_t header_bytes = sizeof(file_header);
+
+struct file_kind {
+  const char* name;  ///< as messages call it: "an llm.c token shard"
+  std::int32_t magic;
+  std::int32_t version;
+};
+
+inline constexpr file_kind model_kind{"an llm.c FP32 checkpoint", 20240326, 3};
+inline constexpr file_kind debug_state_kind{"an llm.c debug state", 20240327, 2};
+inline constexpr file_kind shard_kind{"an llm.c token shard", 20240520, 1};
+
+/// The header, or an input_error if the file is too short for one or is of another kind.
+file_header read_header(const input_file& file, const file_kind& kind);
+
+/// Throws input_error unless the file has that many bytes.
+void require_size(const input_file& file, std::int64_t bytes);
+
+/// A header that holds these extents after magic number and version.
+file_header make_header(const file_kind& kind, const std::vector<std::int64_t>& extents);
+
+}  // namespace gpt2_trainer

@@ -1,0 +1,40 @@
+/// @file
+/// A recording that replays calls as a CUDA graph, so that a step costs the host one launch.
+#pragma once
+
+#include <cuda_runtime_api.h>
+
+#include <cstdint>
+#include <functional>
+
+#include "gpt2/machine/backend.hpp"
+
+namespace gpt2_trainer {
+
+/// The calls are made as they are the first time, which makes whatever is made once; recorded and
+/// launched the second time; and launched from then on. What the plans of products become is part
+/// of a graph, so all begins anew when `generation` changes.
+class cuda_graph final : public recording {
+ public:
+  /// Both must outlive the graph. While `generation` is `never`, calls are made as they are.
+  cuda_graph(cudaStream_t stream, const std::int64_t& generation)
+      : stream_(stream), generation_(generation) {}
+  ~cuda_graph() override { forget(); }
+  cuda_graph(const cuda_graph&) = delete;
+  cuda_graph& operator=(const cuda_graph&) = delete;
+
+  static constexpr std::int64_t never = -1;
+
+  void run(const std::function<void()>& calls) override;
+
+ private:
+  void capture(const std::function<void()>& calls);
+  void forget() noexcept;
+
+  cudaStream_t stream_;
+  const std::int64_t& generation_;
+  std::int64_t made_in_ = never;
+  cudaGraphExec_t graph_ = nullptr;
+};
+
+}  // namespace gpt2_trainer

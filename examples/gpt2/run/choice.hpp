@@ -1,0 +1,30 @@
+/// @file
+/// Options whose value is one of a few words: the names of an enumeration.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <string>
+
+#include "gpt2/input_error.hpp"
+
+namespace gpt2_trainer {
+
+/// The words with this between them.
+template <class Enum, std::size_t Count>
+std::string joined_words(const std::array<Enum, Count>& choices, const std::string& separator) {
+  std::string text;
+  for (const Enum choice : choices) text += (text.empty() ? "" : separator) + to_string(choice);
+  return text;
+}
+
+/// The choice of that name, or an input_error.
+template <class Enum, std::size_t Count>
+Enum parse_choice(const std::array<Enum, Count>& choices, const std::string& text) {
+  for (const Enum choice : choices) {
+    if (text == to_string(choice)) return choice;
+  }
+  throw input_error("must be one of " + joined_words(choices, ", ") + ", got " + text);
+}
+
+}  // namespace gpt2_trainer
