@@ -68,6 +68,12 @@ inline constexpr int adamw_update_packs<adamw_update_variant::element_per_thread
 template <>
 inline constexpr int adamw_update_packs<adamw_update_variant::pack_per_thread> = 1;
 
+/// With segments it is the same algorithm.
+using adamw_update_segments_variant = adamw_update_variant;
+inline constexpr std::array adamw_update_segments_variants = adamw_update_variants;
+template <adamw_update_segments_variant Variant>
+inline constexpr int adamw_update_segments_block_size = adamw_update_block_size<Variant>;
+
 LLMC_TYPES_END
 
 LLMC_NAMESPACE_BEGIN
@@ -276,8 +282,8 @@ void adamw_update(float* params, float* m, float* v, const float* grads, std::in
 /// The other parameters are those of adamw_update. Neighbours that decay alike count as one; of
 /// what remains there may be 33. Throws what adamw_update throws, and invalid_argument for a
 /// negative number of segments, null segments, a segment of negative length or too many of them.
-template <adamw_update_variant Variant = adamw_update_variant::automatic,
-          int BlockSize = adamw_update_block_size<Variant>>
+template <adamw_update_segments_variant Variant = adamw_update_segments_variant::automatic,
+          int BlockSize = adamw_update_segments_block_size<Variant>>
 void adamw_update_segments(float* params, float* m, float* v, const float* grads,
                            const adamw_segment* segments, std::int64_t segment_count,
                            adamw_parameters parameters, const float* learning_rate,
