@@ -325,6 +325,26 @@ TEMPLATE_TEST_CASE_SIG(
   check_close("dwpe", dwpe.values(), std::vector<double>(1024 * 512, 4100), {0, 0});
 }
 
+TEST_CASE("encoder_backward keeps an earlier error of the user's", "[encoder]") {
+  LLMC_REQUIRE_GPU();
+  const std::int64_t batch = GENERATE(1, 9);  // sorted by counting, and by CUB
+  const encoder_case c({batch, 1024, 4, 100});
+  const buffer<std::int32_t> tokens(c.tokens);
+  const buffer<float> dout(c.dout), dwte(100 * 4), dwpe(1024 * 4);
+  const stream s;
+  const cudaError_t earlier = cudaSetDevice(-1);
+  REQUIRE(earlier != cudaSuccess);
+  const std::size_t bytes = llmc::encoder_backward_workspace_bytes(c.shape);
+  CHECK(cudaPeekAtLastError() == earlier);
+  const scratch workspace(bytes);
+  llmc::encoder_backward(dwte, dwpe, workspace, tokens, dout, c.shape, accumulation::overwrite,
+                         accumulation::overwrite, s);
+  CHECK(cudaPeekAtLastError() == earlier);
+  cudaGetLastError();
+  s.synchronize();
+  check_close("dwte", dwte.values(), c.dwte, sum_tolerance(c.longest_sum));
+}
+
 TEST_CASE("encoder_forward refuses what it cannot do", "[encoder]") {
   check_refusals("llmc::encoder_forward", llmc::encoder_forward<>, array{"out"}, optional_array{},
                  array{"tokens"}, array{"wte"}, array{"wpe"}, encoder_shape{2, 3, 4, 5}, nullptr);
