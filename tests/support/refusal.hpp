@@ -24,7 +24,7 @@
 #include <llmc/types.hpp>
 
 #include "catch.hpp"
-#include "device_memory.hpp"
+#include "registry/device_memory.hpp"
 
 namespace llmc_test {
 

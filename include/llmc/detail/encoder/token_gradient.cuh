@@ -217,8 +217,8 @@ struct token_counting {
   }
 };
 
-/// The pieces' sums for `Width` columns: of tokens that lie inside a piece written or added to
-/// dwte, of others to `partials`.
+/// Sums a piece for `Width` columns. The sum of a token that lies inside the piece is written or
+/// added to dwte; that of a token that crosses a border of the piece goes to `partials`.
 template <int Width>
 __device__ void sum_token_piece(float* dwte, float* partials, const float* dout,
                                 const sorted_tokens& sorted, std::int64_t piece,
@@ -347,7 +347,7 @@ __global__ void __launch_bounds__(BlockSize)
       });
 }
 
-/// Sorts with CUB what is too much to be counted.
+/// Sorts by CUB, for more tokens than are counted.
 template <int BlockSize>
 sorted_tokens radix_sort_by_token(const char* function, const token_gradient_workspace& space,
                                   const std::int32_t* tokens, encoder_shape shape,
