@@ -278,9 +278,9 @@ void adamw_update(float* params, float* m, float* v, const float* grads, std::in
 /// @param[in] segments (segment_count), in host memory, read before this returns; they begin at
 ///                     element 0 and together make up the arrays
 ///
-/// The other parameters are those of adamw_update. Neighbours that decay alike count as one segment,
-/// and there may be 33 of those. Throws what adamw_update throws, and invalid_argument for a
-/// negative number of segments, null segments, a segment of negative length or too many of them.
+/// The other parameters are those of adamw_update. Neighbours that decay alike count as one
+/// segment, and there may be 33 of those. Throws what adamw_update throws, and invalid_argument for
+/// a negative number of segments, null segments, a segment of negative length or too many of them.
 template <adamw_update_segments_variant Variant = adamw_update_segments_variant::automatic,
           int BlockSize = adamw_update_segments_block_size<Variant>>
 void adamw_update_segments(float* params, float* m, float* v, const float* grads,
