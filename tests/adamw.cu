@@ -12,6 +12,7 @@
 #include "support/compare.hpp"
 #include "support/gpu.cuh"
 #include "support/random.hpp"
+#include "support/refusal.hpp"
 #include "support/sizes.hpp"
 
 using namespace llmc_test;
@@ -163,12 +164,11 @@ TEST_CASE("adamw_update writes nothing where the norm is not finite", "[adamw]")
   c.grads[700] = GENERATE(std::numeric_limits<float>::infinity(), std::nanf(""));
   const buffer<float> grads(c.grads, misalignment), learning_rate(std::vector<float>{1.0f});
   const buffer<std::int64_t> step(std::vector<std::int64_t>{1});
-  const buffer<unsigned char> workspace(
-      static_cast<std::int64_t>(llmc::global_norm_workspace_bytes(c.count)));
+  const scratch workspace(llmc::global_norm_workspace_bytes(c.count));
   clip_output clip;
   output params(c.params, misalignment), m(c.m, misalignment), v(c.v, misalignment);
   run({&params, &m, &v, &clip}, [&](cudaStream_t s) {
-    llmc::global_norm(clip.get(), workspace.get(), grads, c.count, 1.0f, s);
+    llmc::global_norm(clip.get(), workspace, grads, c.count, 1.0f, s);
     llmc::adamw_update(params, m, v, grads, c.count, usual, learning_rate, step, clip.get(), s);
   });
   CHECK(same(params.values(), c.params));
@@ -240,54 +240,39 @@ TEST_CASE("adamw_update of nothing is nothing to do", "[adamw]") {
 }
 
 TEST_CASE("adamw_update_segments refuses bad arguments", "[adamw]") {
-  float x = 0;
-  const std::int64_t step = 1;
-  const auto update = [&](float* params, std::vector<llmc::adamw_segment> segments) {
-    llmc::adamw_update_segments(params, &x, &x, &x, segments.data(),
-                                static_cast<std::int64_t>(segments.size()), usual, &x, &step,
+  const std::vector<llmc::adamw_segment> two{{1, true}, {2, false}};
+  check_refusals("llmc::adamw_update_segments", llmc::adamw_update_segments<>, array{"params"},
+                 array{"m"}, array{"v"}, array{"grads"}, host_array{"segments", two.data()}, 2,
+                 usual, array{"learning_rate"}, array{"step"}, optional_array{}, nullptr);
+  const auto update = [](std::vector<llmc::adamw_segment> segments) {
+    llmc::adamw_update_segments(nullptr, nullptr, nullptr, nullptr, segments.data(),
+                                static_cast<std::int64_t>(segments.size()), usual, nullptr, nullptr,
                                 nullptr, nullptr);
   };
-  CHECK_NOTHROW(update(&x, {}));
-  CHECK_NOTHROW(update(nullptr, {{0, true}, {0, false}}));
-  CHECK_THROWS_WITH(update(nullptr, {{1, true}}),
-                    "llmc::adamw_update_segments: params must not be null");
-  CHECK_THROWS_WITH(update(&x, {{1, true}, {-1, true}}),
+  CHECK_NOTHROW(update({}));
+  CHECK_NOTHROW(update({{0, true}, {0, false}}));
+  CHECK_THROWS_WITH(update({{1, true}, {-1, true}}),
                     "llmc::adamw_update_segments: count must be at least 0, got -1");
   std::vector<llmc::adamw_segment> many;
   for (int i = 0; i < 34; ++i) many.push_back({1, i % 2 == 0});
-  CHECK_THROWS_WITH(update(&x, many),
+  CHECK_THROWS_WITH(update(many),
                     "llmc::adamw_update_segments: segments must change between those that decay "
                     "and those that do not at most 32 times");
-  CHECK_THROWS_AS(
-      llmc::adamw_update_segments(&x, &x, &x, &x, nullptr, 1, usual, &x, &step, nullptr, nullptr),
-      llmc::invalid_argument);
 }
 
 TEST_CASE("adamw_update refuses bad arguments", "[adamw]") {
+  check_refusals("llmc::adamw_update", llmc::adamw_update<>, array{"params"}, array{"m"},
+                 array{"v"}, array{"grads"}, 5, usual, array{"learning_rate"}, array{"step"},
+                 optional_array{}, nullptr);
   float x = 0;
   const std::int64_t step = 1;
-  const auto update = [&](std::int64_t count, adamw_parameters parameters) {
-    llmc::adamw_update(&x, &x, &x, &x, count, parameters, &x, &step, nullptr, nullptr);
+  const auto update = [&](adamw_parameters parameters) {
+    llmc::adamw_update(&x, &x, &x, &x, 1, parameters, &x, &step, nullptr, nullptr);
   };
-  CHECK_THROWS_WITH(update(-1, usual), "llmc::adamw_update: count must be at least 0, got -1");
-  CHECK_THROWS_WITH(update(1, {0.9f, 1.0f, 1e-8f, 0.0f}),
+  CHECK_THROWS_WITH(update({0.9f, 1.0f, 1e-8f, 0.0f}),
                     "llmc::adamw_update: beta2 must be at least 0 and less than 1, got 1.000000");
-  CHECK_THROWS_AS(update(1, {-0.5f, 0.9f, 1e-8f, 0.0f}), llmc::invalid_argument);
-  CHECK_THROWS_AS(update(1, {std::nanf(""), 0.9f, 1e-8f, 0.0f}), llmc::invalid_argument);
-  CHECK_THROWS_AS(update(1, {0.9f, 0.9f, -1e-8f, 0.0f}), llmc::invalid_argument);
-  CHECK_THROWS_AS(update(1, {0.9f, 0.9f, 1e-8f, -1.0f}), llmc::invalid_argument);
-
-  const auto with_pointers = [&](float* params, float* m, float* v, const float* grads,
-                                 const float* learning_rate, const std::int64_t* t) {
-    llmc::adamw_update(params, m, v, grads, 1, usual, learning_rate, t, nullptr, nullptr);
-  };
-  CHECK_THROWS_WITH(with_pointers(nullptr, &x, &x, &x, &x, &step),
-                    "llmc::adamw_update: params must not be null");
-  CHECK_THROWS_AS(with_pointers(&x, nullptr, &x, &x, &x, &step), llmc::invalid_argument);
-  CHECK_THROWS_AS(with_pointers(&x, &x, nullptr, &x, &x, &step), llmc::invalid_argument);
-  CHECK_THROWS_AS(with_pointers(&x, &x, &x, nullptr, &x, &step), llmc::invalid_argument);
-  CHECK_THROWS_WITH(with_pointers(&x, &x, &x, &x, nullptr, &step),
-                    "llmc::adamw_update: learning_rate must not be null");
-  CHECK_THROWS_WITH(with_pointers(&x, &x, &x, &x, &x, nullptr),
-                    "llmc::adamw_update: step must not be null");
+  CHECK_THROWS_AS(update({-0.5f, 0.9f, 1e-8f, 0.0f}), llmc::invalid_argument);
+  CHECK_THROWS_AS(update({std::nanf(""), 0.9f, 1e-8f, 0.0f}), llmc::invalid_argument);
+  CHECK_THROWS_AS(update({0.9f, 0.9f, -1e-8f, 0.0f}), llmc::invalid_argument);
+  CHECK_THROWS_AS(update({0.9f, 0.9f, 1e-8f, -1.0f}), llmc::invalid_argument);
 }

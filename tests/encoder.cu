@@ -104,12 +104,11 @@ void check_backward(const encoder_case& c, accumulation dwte_mode, accumulation 
             << (dwpe_mode == accumulation::add ? ", add" : ", overwrite") << " dwpe");
   const buffer<std::int32_t> tokens(c.tokens, misalignment);
   const buffer<float> dout(c.dout, misalignment);
-  const buffer<unsigned char> workspace(
-      static_cast<std::int64_t>(llmc::encoder_backward_workspace_bytes(c.shape)), misalignment);
+  const scratch workspace(llmc::encoder_backward_workspace_bytes(c.shape));
   output dwte(static_cast<std::int64_t>(c.dwte.size()), dwte_mode, misalignment);
   output dwpe(static_cast<std::int64_t>(c.dwpe.size()), dwpe_mode, misalignment);
   run({&dwte, &dwpe}, [&](cudaStream_t s) {
-    llmc::encoder_backward<Variant, BlockSize>(dwte, dwpe, workspace.get(), tokens, dout, c.shape,
+    llmc::encoder_backward<Variant, BlockSize>(dwte, dwpe, workspace, tokens, dout, c.shape,
                                                dwte_mode, dwpe_mode, s);
   });
   CHECK(workspace.guards_intact());
@@ -240,16 +239,15 @@ TEST_CASE("encoder_backward: a hundred runs give the same bits", "[encoder]") {
   const encoder_case c({8, 1024, 33, 11}, std::vector<std::int32_t>(8 * 1024, 7));
   const buffer<std::int32_t> tokens(c.tokens);
   const buffer<float> dout(c.dout);
-  const buffer<unsigned char> workspace(
-      static_cast<std::int64_t>(llmc::encoder_backward_workspace_bytes(c.shape)));
+  const scratch workspace(llmc::encoder_backward_workspace_bytes(c.shape));
   output dwte(static_cast<std::int64_t>(c.dwte.size()));
   output dwpe(static_cast<std::int64_t>(c.dwpe.size()));
   const stream s;
   check_cuda(cudaDeviceSynchronize());
   std::vector<std::vector<float>> first;
   for (int i = 0; i < 100; ++i) {
-    llmc::encoder_backward(dwte, dwpe, workspace.get(), tokens, dout, c.shape,
-                           accumulation::overwrite, accumulation::overwrite, s);
+    llmc::encoder_backward(dwte, dwpe, workspace, tokens, dout, c.shape, accumulation::overwrite,
+                           accumulation::overwrite, s);
     s.synchronize();
     if (i == 0) first = snapshot({&dwte, &dwpe});
     REQUIRE(same_bits(first, snapshot({&dwte, &dwpe})));
@@ -265,13 +263,12 @@ TEMPLATE_TEST_CASE_SIG("encoder_backward touches no row of a token that does not
   const encoder_case c(shape, std::vector<std::int32_t>(80, 4), whole_gradients(shape));
   const buffer<std::int32_t> tokens(c.tokens);
   const buffer<float> dout(c.dout);
-  const buffer<unsigned char> workspace(
-      static_cast<std::int64_t>(llmc::encoder_backward_workspace_bytes(c.shape)));
+  const scratch workspace(llmc::encoder_backward_workspace_bytes(c.shape));
   // -0 becomes +0 if 0 is added to it.
   output dwte(std::vector<float>(c.dwte.size(), -0.0f)), dwpe(40 * 12);
   run({&dwte, &dwpe}, [&](cudaStream_t s) {
-    llmc::encoder_backward<Variant>(dwte, dwpe, workspace.get(), tokens, dout, c.shape,
-                                    accumulation::add, accumulation::overwrite, s);
+    llmc::encoder_backward<Variant>(dwte, dwpe, workspace, tokens, dout, c.shape, accumulation::add,
+                                    accumulation::overwrite, s);
   });
   const std::vector<float> values = dwte.values();
   check_close("dwte", values, c.dwte, sum_tolerance(80));
@@ -286,8 +283,7 @@ TEMPLATE_TEST_CASE_SIG("encoder_backward over no tokens gives zero or leaves wha
   const accumulation mode = GENERATE(accumulation::overwrite, accumulation::add);
   output dwte(6, mode), dwpe(9, mode);
   run({&dwte, &dwpe}, [&](cudaStream_t s) {
-    llmc::encoder_backward<Variant>(dwte, dwpe, nullptr, nullptr, nullptr, {0, 3, 3, 2}, mode, mode,
-                                    s);
+    llmc::encoder_backward<Variant>(dwte, dwpe, {}, nullptr, nullptr, {0, 3, 3, 2}, mode, mode, s);
   });
   check_close("dwte", dwte.values(), expected_gradient(std::vector<double>(6), mode), {0, 0});
   check_close("dwpe", dwpe.values(), expected_gradient(std::vector<double>(9), mode), {0, 0});
@@ -312,11 +308,11 @@ TEMPLATE_TEST_CASE_SIG(
   const buffer<std::int32_t> tokens(token_values);
   const buffer<float> wte(std::vector<float>(3 * 512, 1.0f)),
       wpe(std::vector<float>(1024 * 512, 0.0f)), out(count), dwte(3 * 512), dwpe(1024 * 512);
-  const buffer<unsigned char> workspace(static_cast<std::int64_t>(workspace_bytes));
+  const scratch workspace(workspace_bytes);
   check_cuda(cudaDeviceSynchronize());
   const stream s;
   llmc::encoder_forward<Forward>(out, nullptr, tokens, wte, wpe, shape, s);
-  llmc::encoder_backward<Backward>(dwte, dwpe, workspace.get(), tokens, out, shape,
+  llmc::encoder_backward<Backward>(dwte, dwpe, workspace, tokens, out, shape,
                                    accumulation::overwrite, accumulation::overwrite, s);
   s.synchronize();
 
@@ -329,57 +325,43 @@ TEMPLATE_TEST_CASE_SIG(
   check_close("dwpe", dwpe.values(), std::vector<double>(1024 * 512, 4100), {0, 0});
 }
 
+TEST_CASE("encoder_backward keeps an earlier error of the user's", "[encoder]") {
+  LLMC_REQUIRE_GPU();
+  const std::int64_t batch = GENERATE(1, 9);  // sorted by counting, and by CUB
+  const encoder_case c({batch, 1024, 4, 100});
+  const buffer<std::int32_t> tokens(c.tokens);
+  const buffer<float> dout(c.dout), dwte(100 * 4), dwpe(1024 * 4);
+  const stream s;
+  const cudaError_t earlier = cudaSetDevice(-1);
+  REQUIRE(earlier != cudaSuccess);
+  const std::size_t bytes = llmc::encoder_backward_workspace_bytes(c.shape);
+  CHECK(cudaPeekAtLastError() == earlier);
+  const scratch workspace(bytes);
+  llmc::encoder_backward(dwte, dwpe, workspace, tokens, dout, c.shape, accumulation::overwrite,
+                         accumulation::overwrite, s);
+  CHECK(cudaPeekAtLastError() == earlier);
+  cudaGetLastError();
+  s.synchronize();
+  check_close("dwte", dwte.values(), c.dwte, sum_tolerance(c.longest_sum));
+}
+
 TEST_CASE("encoder_forward refuses what it cannot do", "[encoder]") {
-  float x = 0;
-  const std::int32_t token = 0;
-  const auto call = [](float* out, const std::int32_t* tokens, const float* wte, const float* wpe,
-                       encoder_shape shape) {
-    return [=] { llmc::encoder_forward(out, nullptr, tokens, wte, wpe, shape, nullptr); };
+  check_refusals("llmc::encoder_forward", llmc::encoder_forward<>, array{"out"}, optional_array{},
+                 array{"tokens"}, array{"wte"}, array{"wpe"}, encoder_shape{2, 3, 4, 5}, nullptr);
+  const auto call = [](encoder_shape shape) {
+    return
+        [=] { llmc::encoder_forward(nullptr, nullptr, nullptr, nullptr, nullptr, shape, nullptr); };
   };
-  check_refused("llmc::encoder_forward: batch must be at least 0, got -1",
-                call(&x, &token, &x, &x, {-1, 1, 1, 1}));
-  check_refused("llmc::encoder_forward: sequence must be at least 0, got -1",
-                call(&x, &token, &x, &x, {1, -1, 1, 1}));
-  check_refused("llmc::encoder_forward: channels must be at least 1, got 0",
-                call(&x, &token, &x, &x, {1, 1, 0, 1}));
-  check_refused("llmc::encoder_forward: vocabulary must be at least 1, got 0",
-                call(&x, &token, &x, &x, {1, 1, 1, 0}));
-  check_refused("llmc::encoder_forward: out must not be null",
-                call(nullptr, &token, &x, &x, {1, 1, 1, 1}));
-  check_refused("llmc::encoder_forward: tokens must not be null",
-                call(&x, nullptr, &x, &x, {1, 1, 1, 1}));
-  check_refused("llmc::encoder_forward: wte must not be null",
-                call(&x, &token, nullptr, &x, {1, 1, 1, 1}));
-  check_refused("llmc::encoder_forward: wpe must not be null",
-                call(&x, &token, &x, nullptr, {1, 1, 1, 1}));
-  call(nullptr, nullptr, nullptr, nullptr, {0, 1, 1, 1})();  // nothing to do
+  check_refused("llmc::encoder_forward: channels must be at least 1, got 0", call({1, 1, 0, 1}));
+  check_refused("llmc::encoder_forward: vocabulary must be at least 1, got 0", call({1, 1, 1, 0}));
+  call({0, 1, 1, 1})();  // nothing to do
 }
 
 TEST_CASE("encoder_backward refuses what it cannot do", "[encoder]") {
-  float x = 0;
-  const std::int32_t token = 0;
-  const auto call = [](float* dwte, float* dwpe, void* workspace, const std::int32_t* tokens,
-                       const float* dout, encoder_shape shape) {
-    return [=] {
-      llmc::encoder_backward(dwte, dwpe, workspace, tokens, dout, shape, accumulation::add,
-                             accumulation::add, nullptr);
-    };
-  };
-  const std::string function = "llmc::encoder_backward: ";
-  check_refused(function + "batch must be at least 0, got -1",
-                call(&x, &x, &x, &token, &x, {-1, 1, 1, 1}));
-  check_refused(function + "sequence must be at least 0, got -1",
-                call(&x, &x, &x, &token, &x, {1, -1, 1, 1}));
-  check_refused(function + "channels must be at least 1, got 0",
-                call(&x, &x, &x, &token, &x, {1, 1, 0, 1}));
-  check_refused(function + "vocabulary must be at least 1, got 0",
-                call(&x, &x, &x, &token, &x, {1, 1, 1, 0}));
-  const encoder_shape one{1, 1, 1, 1};
-  check_refused(function + "dwte must not be null", call(nullptr, &x, &x, &token, &x, one));
-  check_refused(function + "dwpe must not be null", call(&x, nullptr, &x, &token, &x, one));
-  check_refused(function + "workspace must not be null", call(&x, &x, nullptr, &token, &x, one));
-  check_refused(function + "tokens must not be null", call(&x, &x, &x, nullptr, &x, one));
-  check_refused(function + "dout must not be null", call(&x, &x, &x, &token, nullptr, one));
+  constexpr encoder_shape shape{2, 3, 4, 5};
+  check_refusals("llmc::encoder_backward", llmc::encoder_backward<>, array{"dwte"}, array{"dwpe"},
+                 needed_scratch{llmc::encoder_backward_workspace_bytes(shape)}, array{"tokens"},
+                 array{"dout"}, shape, accumulation::overwrite, accumulation::overwrite, nullptr);
   check_refused("llmc::encoder_backward_workspace_bytes: channels must be at least 1, got 0", [] {
     llmc::encoder_backward_workspace_bytes({1, 1, 0, 1});
   });

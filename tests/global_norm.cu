@@ -9,6 +9,7 @@
 #include "support/compare.hpp"
 #include "support/gpu.cuh"
 #include "support/random.hpp"
+#include "support/refusal.hpp"
 #include "support/sizes.hpp"
 
 using namespace llmc_test;
@@ -23,11 +24,10 @@ template <global_norm_variant Variant = global_norm_variant::automatic, int Bloc
 clip_state norm_of(const std::vector<float>& values, float max_norm, int misalignment = 0) {
   const auto count = static_cast<std::int64_t>(values.size());
   const buffer<float> grads(values, misalignment);
-  const buffer<unsigned char> workspace(
-      static_cast<std::int64_t>(llmc::global_norm_workspace_bytes(count)));
+  const scratch workspace(llmc::global_norm_workspace_bytes(count));
   clip_output result;
   run({&result}, [&](cudaStream_t s) {
-    llmc::global_norm<Variant, BlockSize>(result.get(), workspace.get(), grads, count, max_norm, s);
+    llmc::global_norm<Variant, BlockSize>(result.get(), workspace, grads, count, max_norm, s);
   });
   CHECK(workspace.guards_intact());
   return result.state();
@@ -101,8 +101,7 @@ TEST_CASE("global_norm of nothing and of zeros", "[global_norm]") {
   check_state(norm_of({}, 1.0f), {0.0f, 1.0f, 1});
   check_state(norm_of(std::vector<float>(1000, 0.0f), 1.0f), {0.0f, 1.0f, 1});
   clip_output result;
-  run({&result},
-      [&](cudaStream_t s) { llmc::global_norm(result.get(), nullptr, nullptr, 0, 1.0f, s); });
+  run({&result}, [&](cudaStream_t s) { llmc::global_norm(result.get(), {}, nullptr, 0, 1.0f, s); });
   check_state(result.state(), {0.0f, 1.0f, 1});
 }
 
@@ -154,36 +153,20 @@ TEMPLATE_TEST_CASE_SIG("global_norm passes 2^31 elements", "[global_norm][large]
   check_cuda(cudaMemcpy(grads, &ends[0], sizeof(float), cudaMemcpyHostToDevice));
   check_cuda(cudaMemcpy(grads + (count - 1), &ends[1], sizeof(float), cudaMemcpyHostToDevice));
   check_cuda(cudaDeviceSynchronize());
-  const buffer<unsigned char> workspace(
-      static_cast<std::int64_t>(llmc::global_norm_workspace_bytes(count)));
+  const scratch workspace(llmc::global_norm_workspace_bytes(count));
   clip_output result;
   run({&result}, [&](cudaStream_t s) {
-    llmc::global_norm<Variant>(result.get(), workspace.get(), grads, count, 1.0f, s);
+    llmc::global_norm<Variant>(result.get(), workspace, grads, count, 1.0f, s);
   });
   check_state(result.state(), {5.0f, 0.2f, 1});
 }
 
 TEST_CASE("global_norm refuses bad arguments", "[global_norm]") {
-  clip_state state{};
-  double workspace[2] = {};
-  const float x = 0;
-  const auto norm = [&](clip_state* result, void* memory, const float* grads, std::int64_t count,
-                        float max_norm) {
-    llmc::global_norm(result, memory, grads, count, max_norm, nullptr);
-  };
-  CHECK_THROWS_WITH(norm(&state, workspace, &x, -1, 1.0f),
-                    "llmc::global_norm: count must be at least 0, got -1");
-  CHECK_THROWS_WITH(norm(&state, workspace, &x, 1, std::nanf("")),
-                    "llmc::global_norm: max_norm must be a number, got NaN");
-  CHECK_THROWS_WITH(norm(nullptr, workspace, &x, 0, 1.0f),
-                    "llmc::global_norm: result must not be null");
-  CHECK_THROWS_WITH(norm(&state, nullptr, &x, 1, 1.0f),
-                    "llmc::global_norm: workspace must not be null");
-  CHECK_THROWS_WITH(norm(&state, workspace, nullptr, 1, 1.0f),
-                    "llmc::global_norm: grads must not be null");
-  CHECK_THROWS_WITH(norm(&state, reinterpret_cast<char*>(workspace) + 4, &x, 1, 1.0f),
-                    "llmc::global_norm: workspace must be aligned to 8 bytes, got an address 4 "
-                    "bytes past that");
+  check_refusals("llmc::global_norm", llmc::global_norm<>, array{"result"},
+                 needed_scratch{llmc::global_norm_workspace_bytes(5)}, array{"grads"}, 5, 1.0f,
+                 nullptr);
+  check_refused("llmc::global_norm: max_norm must be a number, got NaN",
+                [] { llmc::global_norm(nullptr, {}, nullptr, 0, std::nanf(""), nullptr); });
   CHECK_THROWS_AS(llmc::global_norm_workspace_bytes(-1), llmc::invalid_argument);
   CHECK(llmc::global_norm_workspace_bytes(0) == 0);
 }

@@ -11,6 +11,7 @@
 #include "support/compare.hpp"
 #include "support/gpu.cuh"
 #include "support/random.hpp"
+#include "support/refusal.hpp"
 #include "support/sizes.hpp"
 
 using namespace llmc_test;
@@ -105,13 +106,10 @@ TEST_CASE("skip_update_unless_sound skips what has no finite loss or tokens out 
 }
 
 TEST_CASE("loss_sum refuses what it cannot do", "[loss_sum]") {
-  double sum = 0;
-  CHECK_THROWS_WITH(llmc::loss_sum(&sum, nullptr, -1, accumulation::overwrite, nullptr),
-                    "llmc::loss_sum: count must be at least 0, got -1");
-  CHECK_THROWS_WITH(llmc::loss_sum(&sum, nullptr, 1, accumulation::overwrite, nullptr),
-                    "llmc::loss_sum: losses must not be null");
+  check_refusals("llmc::loss_sum", llmc::loss_sum<>, array{"sum"}, array{"losses"}, 5,
+                 accumulation::overwrite, nullptr);
+  check_refusals("llmc::skip_update_unless_sound", llmc::skip_update_unless_sound, array{"clip"},
+                 optional_array{}, optional_array{}, nullptr);
   CHECK_THROWS_WITH(llmc::loss_sum(nullptr, nullptr, 0, accumulation::overwrite, nullptr),
                     "llmc::loss_sum: sum must not be null");
-  CHECK_THROWS_WITH(llmc::skip_update_unless_sound(nullptr, nullptr, nullptr, nullptr),
-                    "llmc::skip_update_unless_sound: clip must not be null");
 }

@@ -66,33 +66,23 @@ TEST_CASE("permute_heads over nothing does nothing and refuses nothing", "[permu
 }
 
 TEST_CASE("permute_heads refuses what it cannot do", "[permute]") {
-  float x = 0;
-  const auto permute = [&](float* out, const float* inp, attention_shape shape, int parts) {
-    return [=] { llmc::permute_heads(out, inp, shape, parts, nullptr); };
-  };
-  const std::string name = "llmc::permute_heads: ";
-  check_refused(name + "sequence must be at least 0, got -1", permute(&x, &x, {1, -1, 1, 1}, 3));
-  check_refused(name + "heads must be at least 1, got 0", permute(&x, &x, {1, 1, 0, 1}, 3));
-  check_refused(name + "head_size must be at least 1, got 0", permute(&x, &x, {1, 1, 1, 0}, 3));
-  check_refused(name + "parts must be at least 1, got 0", permute(&x, &x, {1, 1, 1, 1}, 0));
-  check_refused(name + "out must not be null", permute(nullptr, &x, {1, 1, 1, 1}, 3));
-  check_refused(name + "inp must not be null", permute(&x, nullptr, {1, 1, 1, 1}, 3));
+  constexpr attention_shape shape{2, 3, 4, 5};
+  check_refusals("llmc::permute_heads", llmc::permute_heads<>, array{"out"}, array{"inp"}, shape, 3,
+                 nullptr);
+  check_refusals("llmc::unpermute_heads", llmc::unpermute_heads<>, array{"out"}, array{"inp"},
+                 shape, 3, nullptr);
 
+  float x = 0;
+  check_refused("llmc::permute_heads: heads must be at least 1, got 0", [&] {
+    llmc::permute_heads(&x, &x, {1, 1, 0, 1}, 3, nullptr);
+  });
+  check_refused("llmc::permute_heads: parts must be at least 1, got 0", [&] {
+    llmc::permute_heads(&x, &x, {1, 1, 1, 1}, 0, nullptr);
+  });
   using variant = permute_heads_variant;
   CHECK_THROWS_WITH(
       (llmc::permute_heads<variant::block_per_position>(&x, &x, {1, 1, 1 << 20, 1 << 11}, 1,
                                                         nullptr)),
-      name +
-          "the variant block_per_position takes at most 2147483647 floats a position, got "
-          "2147483648");
-}
-
-TEST_CASE("unpermute_heads refuses what it cannot do", "[permute]") {
-  float x = 0;
-  check_refused("llmc::unpermute_heads: parts must be at least 1, got -2", [&] {
-    llmc::unpermute_heads(&x, &x, {1, 1, 1, 1}, -2, nullptr);
-  });
-  check_refused("llmc::unpermute_heads: out must not be null", [&] {
-    llmc::unpermute_heads(nullptr, &x, {1, 1, 1, 1}, 3, nullptr);
-  });
+      "llmc::permute_heads: the variant block_per_position takes at most 2147483647 floats a "
+      "position, got 2147483648");
 }

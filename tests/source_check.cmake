@@ -1,26 +1,54 @@
-# Fails where a public header does what launchers promise not to do: launch without checking,
-# allocate, synchronise, print or end the process.
+# Fails where a header breaks a rule of the sources, which no compiler knows: what launchers promise
+# not to do, and which rooms may include which.
 cmake_minimum_required(VERSION 3.25)
 
-string(JOIN "|" forbidden
-  "<<<" "cudaMalloc" "cudaFree" "cuda(Device|Stream|Event)Synchronize"
-  "[^a-z_]printf *\\(" "std::c(out|err)" "[^a-z_](exit|abort) *\\(" "[^_]assert *\\(")
-
-file(GLOB_RECURSE headers "${INCLUDE_DIR}/*.hpp" "${INCLUDE_DIR}/*.cuh")
+file(GLOB_RECURSE headers RELATIVE "${INCLUDE_DIR}" "${INCLUDE_DIR}/*.hpp" "${INCLUDE_DIR}/*.cuh")
 if(NOT headers)
   message(FATAL_ERROR "no headers in ${INCLUDE_DIR}")
 endif()
-foreach(header IN LISTS headers)
-  file(STRINGS "${header}" lines REGEX "${forbidden}")
-  foreach(line IN LISTS lines)
-    if(line MATCHES "^ *//")
+
+# Fails for each line of code that matches `forbidden`, in the headers whose path below INCLUDE_DIR
+# matches `where`, unless it matches `allowed`, where that is given.
+function(forbid where forbidden)
+  foreach(header IN LISTS headers)
+    if(NOT header MATCHES "${where}")
       continue()
     endif()
-    # A context owns memory from its construction on; tuning it allocates, times and waits.
-    if(header MATCHES "(matmul_context|matmul/(device_memory|tuning))\\.hpp$"
-        AND line MATCHES "cuda(Malloc|Free|StreamSynchronize|EventSynchronize)\\(")
-      continue()
-    endif()
-    message(SEND_ERROR "${header}: ${line}")
+    file(STRINGS "${INCLUDE_DIR}/${header}" lines REGEX "${forbidden}")
+    foreach(line IN LISTS lines)
+      if(line MATCHES "^ *//" OR (ARGC GREATER 2 AND line MATCHES "${ARGV2}"))
+        continue()
+      endif()
+      message(SEND_ERROR "${header}: ${line}")
+    endforeach()
   endforeach()
-endforeach()
+endfunction()
+
+# A launcher neither launches without checking, nor allocates, synchronises, prints or ends the
+# process. A context owns memory from its construction on; tuning it allocates, times and waits.
+set(context "(matmul_context|matmul/(device_memory|tuning)|matmul/context/[a-z_]+)\\.hpp$")
+string(JOIN "|" never "<<<" "cudaDeviceSynchronize" "[^a-z_]printf *\\(" "std::c(out|err)"
+  "[^a-z_](exit|abort) *\\(" "[^_]assert *\\(")
+set(of_a_context "cuda(Malloc|Free|StreamSynchronize|EventSynchronize)")
+forbid("." "${never}")
+list(FILTER headers EXCLUDE REGEX "${context}")
+forbid("." "${of_a_context}")
+
+# device/ is device code: it launches nothing, and includes nothing that does.
+set(vocabulary "<llmc/(detail/(cuda_only|namespace)|types|error)\\.hpp>")
+forbid("^llmc/device/" "namespace detail|[^a-z_]launch *\\(|cudaLaunch|__global__")
+forbid("^llmc/device/" "#include <llmc/" "<llmc/device/|${vocabulary}")
+
+# detail/ holds host halves and kernels: what users may call in kernels of theirs is elsewhere.
+forbid("^llmc/detail/" "namespace device")
+
+# A layer's header includes no other layer's, and detail/ none at all. That of products with GELU
+# continues that of products.
+forbid("^llmc/detail/" "#include <llmc/[a-z_]+\\.cuh>")
+forbid("^llmc/matmul_gelu\\.cuh$" "#include <llmc/[a-z_]+\\.cuh>" "<llmc/matmul\\.cuh>")
+list(FILTER headers EXCLUDE REGEX "^llmc/(llmc|matmul_gelu)\\.cuh$")
+forbid("^llmc/[a-z_]+\\.cuh$" "#include <llmc/[a-z_]+\\.cuh>")
+
+# The CPU reference is for who asks for it, and knows no CUDA.
+forbid("^llmc/(detail/|device/|[a-z_]+\\.)" "#include <llmc/reference/")
+forbid("^llmc/reference/" "#include <(cuda|.*\\.cuh)|__device__")

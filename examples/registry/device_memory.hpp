@@ -11,6 +11,8 @@
 #include <string>
 #include <vector>
 
+#include <llmc/types.hpp>
+
 namespace llmc_test {
 
 inline void check_cuda(cudaError_t code) {
@@ -103,6 +105,17 @@ class buffer {
   std::size_t count_;
   std::size_t before_;
   unsigned char* base_ = nullptr;
+};
+
+/// A launcher's scratch: just that many bytes, and no better aligned than it must be.
+class scratch {
+ public:
+  explicit scratch(std::size_t bytes) : memory_(static_cast<std::int64_t>(bytes), 16) {}
+  operator llmc::workspace() const { return {memory_.get(), memory_.size()}; }
+  bool guards_intact() const { return memory_.guards_intact(); }
+
+ private:
+  buffer<unsigned char> memory_;
 };
 
 }  // namespace llmc_test

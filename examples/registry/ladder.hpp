@@ -21,6 +21,7 @@
 #include <memory>
 #include <string>
 #include <string_view>
+#include <type_traits>
 #include <utility>
 #include <vector>
 
@@ -30,20 +31,26 @@
 
 namespace llmc_registry {
 
-/// Whether the array holds every enumerator, in order, and each has a name of its own. `to_string`
-/// is a switch without default, which warns of an enumerator that it does not name; so what comes
-/// after the array's last must have no name.
-template <class Variants>
-constexpr bool is_complete(const Variants& variants) {
-  using variant = typename Variants::value_type;
-  const std::string_view no_name = "unknown";
-  for (std::size_t i = 0; i < variants.size(); ++i) {
-    if (variants[i] != static_cast<variant>(i) || to_string(variants[i]) == no_name) return false;
+/// Whether the value is one of its enum's: a compiler writes one that is not as a cast, (variant)7.
+template <auto Value>
+constexpr bool is_enumerator() {
+  const std::string_view text = __PRETTY_FUNCTION__;  // "... [with auto Value = variant::naive]"
+  const char after_cast = text[text.rfind(')') + 1];
+  return after_cast < '0' || after_cast > '9';
+}
+
+/// Whether the array holds every enumerator, in order, and each has a name of its own.
+template <const auto& Variants>
+constexpr bool is_complete() {
+  using variant = typename std::decay_t<decltype(Variants)>::value_type;
+  for (std::size_t i = 0; i < Variants.size(); ++i) {
+    const std::string_view name = to_string(Variants[i]);
+    if (Variants[i] != static_cast<variant>(i) || name == "unknown") return false;
     for (std::size_t j = 0; j < i; ++j) {
-      if (std::string_view(to_string(variants[i])) == to_string(variants[j])) return false;
+      if (name == to_string(Variants[j])) return false;
     }
   }
-  return to_string(static_cast<variant>(variants.size())) == no_name;
+  return !is_enumerator<static_cast<variant>(Variants.size())>();
 }
 
 /// The variants of a launcher that has but one way.
@@ -102,7 +109,7 @@ std::vector<entry> make_entries(std::index_sequence<I...>) {
 
 template <class Problem>
 operation make_operation(std::string name) {
-  static_assert(is_complete(Problem::variants),
+  static_assert(is_complete<Problem::variants>(),
                 "the array of variants must hold every enumerator, in order, and each a name");
   operation o;
   o.name = std::move(name);

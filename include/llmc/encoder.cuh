@@ -63,8 +63,7 @@ constexpr const char* to_string(encoder_forward_variant variant) {
   return "unknown";
 }
 
-/// Threads a block: on an H100 no other number is more than 4% faster for the default variant at
-/// GPT-2 124M's sizes.
+/// Threads a block.
 template <encoder_forward_variant Variant>
 inline constexpr int encoder_forward_block_size = 256;
 
@@ -240,8 +239,8 @@ __device__ pack<Width> encoder_position_gradient(const float* dout, std::int64_t
 
 namespace detail {
 
-/// dwpe, and beside it, in the first blocks, the tokens' places: the one waits for memory and the
-/// other computes.
+/// The first blocks find the tokens' places, the others sum dwpe: in one launch, because the former
+/// compute while the latter wait for memory.
 template <int Width, int BlockSize>
 __global__ void __launch_bounds__(BlockSize)
     encoder_position_gradient_kernel(float* dwpe, const float* dout, encoder_shape shape,
@@ -266,27 +265,22 @@ __global__ void __launch_bounds__(BlockSize)
 
 /// encoder_backward by `sorted_pieces`, for arguments that were checked.
 template <int BlockSize>
-void launch_encoder_backward_sorted(const char* function, float* dwte, float* dwpe, void* workspace,
+void launch_encoder_backward_sorted(const char* function, float* dwte, float* dwpe,
+                                    const token_gradient_workspace& space,
                                     const std::int32_t* tokens, const float* dout,
                                     encoder_shape shape, accumulation dwte_mode,
                                     accumulation dwpe_mode, cudaStream_t stream) {
   clear_unless_added_to(function, dwte, shape.vocabulary, shape.channels, dwte_mode, stream);
   const std::int64_t rows = shape.batch * shape.sequence;
-  token_gradient_workspace space{};
   sorted_tokens sorted{};
   token_counting counting{};
-  if (rows > 0) {
-    const bool counted = rows <= token_counting::most_tokens;
-    space = cut_token_gradient_workspace(function, workspace, shape,
-                                         counted ? 0 : token_sort_bytes(function, shape));
-    if (counted) {
-      sorted = {space.tokens[0], space.positions[0], rows, token_piece_length(rows),
+  if (rows > most_counted_tokens) {
+    sorted = radix_sort_by_token<BlockSize>(function, space, tokens, shape, stream);
+  } else if (rows > 0) {
+    sorted = {space.tokens[0], space.positions[0], rows, token_piece_length(rows),
+              end_token(shape)};
+    counting = {space.tokens[0], space.positions[0], tokens, static_cast<int>(rows),
                 end_token(shape)};
-      counting = {space.tokens[0], space.positions[0], tokens, static_cast<int>(rows),
-                  end_token(shape)};
-    } else {
-      sorted = radix_sort_by_token<BlockSize>(function, space, tokens, shape, stream);
-    }
   }
 
   const std::int64_t count = shape.sequence * shape.channels;
@@ -305,12 +299,12 @@ void launch_encoder_backward_sorted(const char* function, float* dwte, float* dw
 
 }  // namespace detail
 
-/// Bytes of scratch that encoder_backward needs for this shape. Asks CUB, so it needs a current
-/// device: throws cuda_error without one.
+/// Bytes of scratch that encoder_backward needs for this shape, whatever the variant. Beyond 8192
+/// positions it asks CUB, which needs a current device: throws cuda_error without one.
 inline std::size_t encoder_backward_workspace_bytes(encoder_shape shape) {
   constexpr const char* function = "llmc::encoder_backward_workspace_bytes";
   checks::require_shape(function, shape);
-  return detail::token_gradient_workspace_bytes(function, shape);
+  return detail::cut_token_gradient_workspace(function, nullptr, shape).bytes;
 }
 
 /// The gradients of encoder_forward:
@@ -322,17 +316,19 @@ inline std::size_t encoder_backward_workspace_bytes(encoder_shape shape) {
 ///                          only the rows of tokens that occur are touched
 /// @param[in,out] dwpe      (T, C), overwritten or added to as `dwpe_mode` says; rows from T on, if
 ///                          the table is longer, are not touched
-/// @param[out]    workspace encoder_backward_workspace_bytes(shape) bytes; its contents are lost
+/// @param[out]    scratch   encoder_backward_workspace_bytes(shape) bytes, aligned to 16; its
+///                          contents are lost
 /// @param[in]     tokens    (B, T); tokens outside [0, V) contribute nothing to dwte
 /// @param[in]     dout      (B, T, C)
 ///
-/// Any alignment. Deterministic, except for `atomics`, whose last bits differ from run to run. The
-/// workspace is asked for whatever the variant, though only `sorted_pieces` uses it. Throws
-/// invalid_argument for a negative B or T, C < 1, V < 1 or a null array; cuda_error if a launch
-/// fails.
+/// Any alignment of the arrays. Deterministic, except for `atomics`, whose last bits differ from
+/// run to run. The scratch is asked for whatever the variant, though only `sorted_pieces` uses it.
+/// Throws invalid_argument for a negative B or T, C < 1, V < 1, a null array or a scratch that is
+/// too small or misaligned; cuda_error if a launch fails. Beyond 8192 positions in the default
+/// stream of a host thread (cudaStreamPerThread), an earlier error of yours is cleared.
 template <encoder_backward_variant Variant = encoder_backward_variant::automatic,
           int BlockSize = encoder_backward_block_size<Variant>>
-void encoder_backward(float* dwte, float* dwpe, void* workspace, const std::int32_t* tokens,
+void encoder_backward(float* dwte, float* dwpe, workspace scratch, const std::int32_t* tokens,
                       const float* dout, encoder_shape shape, accumulation dwte_mode,
                       accumulation dwpe_mode, cudaStream_t stream) {
   static_assert(detail::is_block_size(BlockSize),
@@ -342,10 +338,11 @@ void encoder_backward(float* dwte, float* dwpe, void* workspace, const std::int3
   checks::require_pointer(function, "dwte", dwte);
   if (shape.sequence > 0) checks::require_pointer(function, "dwpe", dwpe);
   if (rows > 0) {
-    checks::require_pointer(function, "workspace", workspace);
     checks::require_pointer(function, "tokens", tokens);
     checks::require_pointer(function, "dout", dout);
   }
+  const auto space = detail::cut_token_gradient_workspace(function, scratch.data, shape);
+  checks::require_workspace(function, scratch, space.bytes);
 
   const auto launch_adding = [&](auto kernel, std::int64_t threads) {
     detail::launch_encoder_backward_adding(function, kernel, threads, BlockSize, dwte, dwpe, tokens,
@@ -356,7 +353,7 @@ void encoder_backward(float* dwte, float* dwpe, void* workspace, const std::int3
   } else if constexpr (Variant == encoder_backward_variant::thread_per_channel) {
     launch_adding(detail::encoder_backward_channels_kernel<1024>, shape.channels);
   } else {
-    detail::launch_encoder_backward_sorted<BlockSize>(function, dwte, dwpe, workspace, tokens, dout,
+    detail::launch_encoder_backward_sorted<BlockSize>(function, dwte, dwpe, space, tokens, dout,
                                                       shape, dwte_mode, dwpe_mode, stream);
   }
 }

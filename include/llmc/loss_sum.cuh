@@ -3,7 +3,8 @@
 ///
 ///     sum (+)= sum_r losses[r]
 ///
-/// and what keeps a step whose loss is no number, or whose tokens were wrong, from being applied.
+/// and skip_update_unless_sound, which cancels the update of a step whose loss is not finite or
+/// whose tokens were out of range.
 #pragma once
 
 #include <llmc/detail/cuda_only.hpp>
@@ -66,7 +67,7 @@ void loss_sum(double* sum, const float* losses, std::int64_t count, accumulation
 }
 
 /// Makes adamw_update skip itself unless the loss is finite and no token was out of range: a loss
-/// can be infinite where all gradients are finite. What global_norm left stays as it is otherwise.
+/// can be infinite where all gradients are finite. Otherwise `clip` stays as global_norm left it.
 ///
 /// @param[in,out] clip         in device memory; `finite` and `scale` become 0 where something is
 ///                             wrong, `norm` stays

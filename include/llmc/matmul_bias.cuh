@@ -53,8 +53,7 @@ constexpr const char* to_string(matmul_bias_backward_variant variant) {
   return "unknown";
 }
 
-/// Threads a block: on an H100 no other number is more than 4% faster for the default variant at
-/// GPT-2 124M's sizes.
+/// Threads a block.
 template <matmul_bias_backward_variant Variant>
 inline constexpr int matmul_bias_backward_block_size = 256;
 

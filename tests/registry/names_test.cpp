@@ -19,15 +19,19 @@ constexpr const char* to_string(example e) {
   }
   return "unknown";
 }
-static_assert(is_complete(std::array{example::automatic, example::naive, example::fast}));
-static_assert(!is_complete(std::array{example::automatic, example::naive}), "one is missing");
-static_assert(!is_complete(std::array{example::automatic, example::fast, example::naive}), "order");
+constexpr std::array all{example::automatic, example::naive, example::fast};
+constexpr std::array too_few{example::automatic, example::naive};
+constexpr std::array out_of_order{example::automatic, example::fast, example::naive};
+static_assert(is_complete<all>() && !is_complete<too_few>() && !is_complete<out_of_order>());
 
 enum class confused { automatic, naive };
 constexpr const char* to_string(confused) {
   return "automatic";
 }
-static_assert(!is_complete(std::array{confused::automatic, confused::naive}), "names differ");
+constexpr std::array with_one_name{confused::automatic, confused::naive};
+static_assert(!is_complete<with_one_name>());
+
+static_assert(is_complete<llmc::precisions>());
 
 }  // namespace
 

@@ -114,7 +114,7 @@ class backend {
 
   /// Scratch that the layers need for these shapes, and where it lies for the calls that follow.
   virtual std::size_t workspace_bytes(const step_shapes& shapes) const = 0;
-  virtual void use_workspace(void* workspace) = 0;
+  virtual void use_workspace(llmc::workspace scratch) = 0;
 
   virtual void encoder_forward(Real* out, std::uint64_t* out_of_range, const std::int32_t* tokens,
                                const Real* wte, const Real* wpe, llmc::encoder_shape shape) = 0;

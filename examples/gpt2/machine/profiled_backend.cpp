@@ -79,7 +79,7 @@ class timed_calls final : public profiled_backend {
   std::size_t workspace_bytes(const step_shapes& shapes) const override {
     return inner_->workspace_bytes(shapes);
   }
-  void use_workspace(void* workspace) override { inner_->use_workspace(workspace); }
+  void use_workspace(llmc::workspace scratch) override { inner_->use_workspace(scratch); }
 
   void encoder_forward(float* out, std::uint64_t* out_of_range, const std::int32_t* tokens,
                        const float* wte, const float* wpe, llmc::encoder_shape shape) override {

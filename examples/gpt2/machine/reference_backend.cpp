@@ -101,7 +101,7 @@ class reference_backend final : public backend<Real> {
   std::size_t workspace_bytes(const step_shapes&) const override {
     return 0;
   }
-  void use_workspace(void*) override {}
+  void use_workspace(llmc::workspace) override {}
 
   void encoder_forward(Real* out, std::uint64_t* out_of_range, const std::int32_t* tokens,
                        const Real* wte, const Real* wpe, llmc::encoder_shape shape) override {

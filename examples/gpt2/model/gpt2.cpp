@@ -166,7 +166,7 @@ step_shapes gpt2<Real>::begin(const std::int32_t* tokens, const std::int32_t* ta
   if (!as_planned && machine_.workspace_bytes(shapes) > workspace_bytes_) {
     throw std::logic_error("gpt2: a smaller batch needs more workspace than was planned");
   }
-  machine_.use_workspace(at_.workspace);
+  machine_.use_workspace({at_.workspace, workspace_bytes_});
   const std::size_t bytes = static_cast<std::size_t>(b * t) * sizeof(std::int32_t);
   machine_.upload(at_.tokens, tokens, bytes);
   if (targets != nullptr) machine_.upload(at_.targets, targets, bytes);
@@ -208,7 +208,7 @@ step_shapes gpt2<Real>::begin_micro_batch(const std::int32_t* tokens, const std:
 
 template <class Real>
 void gpt2<Real>::begin_update(const update_options& options) {
-  machine_.use_workspace(at_.workspace);
+  machine_.use_workspace({at_.workspace, workspace_bytes_});
   machine_.upload(&at_.state->learning_rate, &options.learning_rate, sizeof options.learning_rate);
   machine_.upload(&at_.state->step, &options.step, sizeof options.step);
 }

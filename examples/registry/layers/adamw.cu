@@ -21,10 +21,6 @@ constexpr llmc::clip_state clip{2, 0.5f, 1};
 
 class adamw_problem : public problem {
  public:
-  static constexpr auto& variants = llmc::adamw_update_variants;
-  template <adamw_update_variant Variant>
-  static constexpr int default_block_size = llmc::adamw_update_block_size<Variant>;
-
   static std::vector<parameter> parameters() { return flat_parameters(); }
   static std::vector<extents> awkward() { return awkward_counts(); }
 
@@ -43,6 +39,10 @@ class adamw_problem : public problem {
 
 class update_problem : public adamw_problem {
  public:
+  static constexpr auto& variants = llmc::adamw_update_variants;
+  template <adamw_update_variant Variant>
+  static constexpr int default_block_size = llmc::adamw_update_block_size<Variant>;
+
   update_problem(const extents& e, settings s) : adamw_problem(e, s) {}
 
   template <adamw_update_variant Variant, int BlockSize>
@@ -73,6 +73,10 @@ std::vector<llmc::adamw_segment> ten_segments(std::int64_t count) {
 
 class segments_problem : public adamw_problem {
  public:
+  static constexpr auto& variants = llmc::adamw_update_segments_variants;
+  template <adamw_update_variant Variant>
+  static constexpr int default_block_size = llmc::adamw_update_segments_block_size<Variant>;
+
   segments_problem(const extents& e, settings s) : adamw_problem(e, s) {}
 
   template <adamw_update_variant Variant, int BlockSize>

@@ -76,7 +76,7 @@ struct column_sum_outputs {
   }
 };
 
-/// The threads of stage two: enough for a load or two of each to be all that there are.
+/// The threads of stage two: so many that each has only a load or two.
 inline constexpr int column_sum_total_threads = 1024;
 
 /// Stage two: a block owns 32 sums, whose chunks its warps share, so that many loads are on their

@@ -25,8 +25,8 @@ struct elementwise_operation {
   __device__ bool begin(state&) const { return true; }
 };
 
-/// Does `Packs` packs `step` elements apart, those of them that begin before `end`. All loads are
-/// on their way before anything else is done.
+/// Treats `Packs` packs, `step` elements apart, except those that begin at `end` or later. All
+/// loads are on their way before anything else is done.
 template <int Width, int Packs, class Operation>
 __device__ __forceinline__ void elementwise_packs(const Operation& operation, std::int64_t first,
                                                   std::int64_t step, std::int64_t end) {

@@ -3,9 +3,9 @@
 /// formula.
 ///
 /// Computed as x / (1 + exp(-y)) with y = 2 sqrt(2 / pi) * (x + 0.044715 x^3), which is the same
-/// and does not lose the digits of 1 + tanh where tanh is near -1. The hardware's exponential and
-/// division do: relative errors are a few 1e-7 where GELU is not tiny, and less than 1e-5 where it
-/// is, far left of 0.
+/// and does not lose the digits of 1 + tanh where tanh is near -1. The hardware's fast exponential
+/// and division lose a few: relative errors are a few 1e-7, and up to 1e-5 far left of 0, where
+/// GELU is tiny.
 #pragma once
 
 #include <llmc/detail/cuda_only.hpp>

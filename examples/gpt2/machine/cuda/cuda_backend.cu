@@ -166,7 +166,7 @@ class cuda_backend final : public backend<float>, public product_tuner {
                      llmc::attention_backward_workspace_bytes(shapes.attention),
                      llmc::global_norm_workspace_bytes(shapes.parameters)});
   }
-  void use_workspace(void* workspace) override { workspace_ = workspace; }
+  void use_workspace(llmc::workspace scratch) override { workspace_ = scratch; }
 
   void encoder_forward(float* out, std::uint64_t* out_of_range, const std::int32_t* tokens,
                        const float* wte, const float* wpe, llmc::encoder_shape shape) override {
@@ -195,8 +195,9 @@ class cuda_backend final : public backend<float>, public product_tuner {
                                    const float* dout, const float* dresidual, const float* residual,
                                    const float* weight, const float* mean, const float* rstd,
                                    llmc::row_shape shape, accumulation mode) override {
-    llmc::residual_layernorm_backward(dinp, dinp_bias, dweight, dbias, workspace_, dout, dresidual,
-                                      residual, weight, mean, rstd, shape, mode, stream_);
+    llmc::residual_layernorm_backward(dinp, dinp_bias, dweight, dbias, workspace_.data, dout,
+                                      dresidual, residual, weight, mean, rstd, shape, mode,
+                                      stream_);
   }
 
   void matmul_forward(float* out, const float* inp, const float* weight, const float* bias,
@@ -220,21 +221,19 @@ class cuda_backend final : public backend<float>, public product_tuner {
   void gelu_matmul_backward(float* dgelu_inp, float* dgelu_bias, float* dweight, const float* dout,
                             const float* gelu_inp, const float* inp, const float* weight,
                             llmc::matmul_shape shape, accumulation mode) override {
-    llmc::gelu_matmul_backward(dgelu_inp, dgelu_bias, dweight, nullptr,
-                               {workspace_, llmc::gelu_matmul_backward_workspace_bytes(shape)},
-                               dout, gelu_inp, inp, weight, shape, arithmetic_, mode, context_,
-                               stream_);
+    llmc::gelu_matmul_backward(dgelu_inp, dgelu_bias, dweight, nullptr, workspace_, dout, gelu_inp,
+                               inp, weight, shape, arithmetic_, mode, context_, stream_);
   }
 
   void attention_forward(float* out, float* lse, const float* qkv,
                          llmc::attention_shape shape) override {
-    llmc::attention_forward(out, lse, workspace_, qkv, shape, in_attention(arithmetic_), context_,
-                            stream_);
+    llmc::attention_forward(out, lse, workspace_.data, qkv, shape, in_attention(arithmetic_),
+                            context_, stream_);
   }
   void attention_backward(float* dqkv, float* dqkv_bias, const float* dout, const float* qkv,
                           const float* out, const float* lse, llmc::attention_shape shape,
                           accumulation mode) override {
-    llmc::attention_backward(dqkv, dqkv_bias, workspace_, dout, qkv, out, lse, shape,
+    llmc::attention_backward(dqkv, dqkv_bias, workspace_.data, dout, qkv, out, lse, shape,
                              in_attention(arithmetic_), mode, context_, stream_);
   }
 
@@ -274,7 +273,7 @@ class cuda_backend final : public backend<float>, public product_tuner {
   llmc::matmul_context context_;
   cuda_transfers transfers_;
   std::int64_t plans_generation_ = 0;  ///< counts the changes of plans
-  void* workspace_ = nullptr;
+  llmc::workspace workspace_;
 };
 
 /// There is code for a device exactly if this kernel can be loaded on it.

@@ -16,6 +16,7 @@
 #include <cstdint>
 
 #include <llmc/detail/checks.hpp>
+#include <llmc/detail/last_error.hpp>
 #include <llmc/detail/launch.cuh>
 #include <llmc/detail/namespace.hpp>
 #include <llmc/device/dependent_launch.cuh>
@@ -66,42 +67,15 @@ inline std::uint32_t end_token(encoder_shape shape) {
   return static_cast<std::uint32_t>(shape.vocabulary < past_int32 ? shape.vocabulary : past_int32);
 }
 
-/// Where things lie in the workspace.
-struct token_gradient_workspace {
-  float* partials;  ///< (pieces, 2, C): a piece's sums for the tokens that came from the piece
-                    ///< before it and that go on in the piece after it
-  std::int64_t* positions[2];
-  std::uint32_t* tokens[2];
-  void* sort;
-  std::uintptr_t end;
-};
+/// Up to so many positions are sorted by counting, see token_counting, and more by CUB.
+inline constexpr std::int64_t most_counted_tokens = 8192;
 
-constexpr std::size_t workspace_alignment = 256;
-
-/// Cuts up a workspace that begins at `base`, whatever its alignment.
-inline token_gradient_workspace cut_token_gradient_workspace(const char* function, void* base,
-                                                             encoder_shape shape,
-                                                             std::size_t sort_bytes) {
-  const std::int64_t count = shape.batch * shape.sequence;
-  std::uintptr_t next = reinterpret_cast<std::uintptr_t>(base);
-  const auto take = [&](std::size_t bytes) {
-    const std::uintptr_t begin =
-        (next + workspace_alignment - 1) / workspace_alignment * workspace_alignment;
-    next = begin + bytes;
-    return reinterpret_cast<void*>(begin);
-  };
-  token_gradient_workspace result{};
-  result.partials = static_cast<float*>(take(checks::bytes<float>(
-      function, ceil_div(count, token_piece_length(count)), 2, shape.channels)));
-  for (std::int64_t*& positions : result.positions) {
-    positions = static_cast<std::int64_t*>(take(checks::bytes<std::int64_t>(function, count)));
-  }
-  for (std::uint32_t*& tokens : result.tokens) {
-    tokens = static_cast<std::uint32_t*>(take(checks::bytes<std::uint32_t>(function, count)));
-  }
-  result.sort = take(sort_bytes);
-  result.end = next;
-  return result;
+/// Whether the stream's name means another stream in each host thread.
+inline bool is_default_of_each_thread(cudaStream_t stream) {
+#if defined(CUDA_API_PER_THREAD_DEFAULT_STREAM)
+  if (stream == nullptr) return true;
+#endif
+  return stream == cudaStreamPerThread;
 }
 
 /// Sorts the pairs, or, with `sort` null, sets `sort_bytes` to what that needs.
@@ -111,24 +85,61 @@ inline void sort_tokens(const char* function, void* sort, std::size_t& sort_byte
                         cudaStream_t stream) {
   int bits = 1;
   while (end_token(shape) >> bits != 0) ++bits;
-  check_cuda(function, "sorting the tokens",
-             cub::DeviceRadixSort::SortPairs(sort, sort_bytes, tokens, positions,
-                                             shape.batch * shape.sequence, 0, bits, stream));
+  const auto call_cub = [&] {
+    check_cuda(function, "sorting the tokens",
+               cub::DeviceRadixSort::SortPairs(sort, sort_bytes, tokens, positions,
+                                               shape.batch * shape.sequence, 0, bits, stream));
+  };
+  if (sort != nullptr && is_default_of_each_thread(stream)) {
+    // No second thread can queue work here, and CUB would take an earlier error for its own.
+    cudaGetLastError();
+    call_cub();
+  } else {
+    keeping_last_error(call_cub);
+  }
 }
 
-inline std::size_t token_sort_bytes(const char* function, encoder_shape shape) {
-  std::size_t bytes = 0;
+/// Where things lie in the workspace, each a multiple of 256 bytes from its begin.
+struct token_gradient_workspace {
+  float* partials;  ///< (pieces, 2, C): a piece's sums for the tokens that came from the piece
+                    ///< before it and that go on in the piece after it
+  std::int64_t* positions[2];  ///< the second only for CUB
+  std::uint32_t* tokens[2];    ///< so here
+  void* sort;
+  std::size_t sort_bytes;
+  std::size_t bytes;  ///< of all
+};
+
+/// Cuts up a workspace that begins at `base`. Asks CUB where it sorts.
+inline token_gradient_workspace cut_token_gradient_workspace(const char* function, void* base,
+                                                             encoder_shape shape) {
+  token_gradient_workspace space{};
+  const std::int64_t count = shape.batch * shape.sequence;
+  if (count == 0) return space;
+  const auto take = [&](std::size_t bytes) {
+    constexpr std::size_t alignment = 256;
+    const std::size_t begin = (space.bytes + alignment - 1) / alignment * alignment;
+    space.bytes = begin + bytes;
+    return reinterpret_cast<void*>(reinterpret_cast<std::uintptr_t>(base) + begin);
+  };
+  const bool counted = count <= most_counted_tokens;
+  const int copies = counted ? 1 : 2;
+  space.partials = static_cast<float*>(take(checks::bytes<float>(
+      function, ceil_div(count, token_piece_length(count)), 2, shape.channels)));
+  for (int i = 0; i < copies; ++i) {
+    space.positions[i] =
+        static_cast<std::int64_t*>(take(checks::bytes<std::int64_t>(function, count)));
+  }
+  for (int i = 0; i < copies; ++i) {
+    space.tokens[i] =
+        static_cast<std::uint32_t*>(take(checks::bytes<std::uint32_t>(function, count)));
+  }
+  if (counted) return space;
   cub::DoubleBuffer<std::uint32_t> tokens;
   cub::DoubleBuffer<std::int64_t> positions;
-  sort_tokens(function, nullptr, bytes, tokens, positions, shape, nullptr);
-  return bytes;
-}
-
-inline std::size_t token_gradient_workspace_bytes(const char* function, encoder_shape shape) {
-  if (shape.batch * shape.sequence == 0) return 0;
-  const std::size_t from_aligned_base =
-      cut_token_gradient_workspace(function, nullptr, shape, token_sort_bytes(function, shape)).end;
-  return from_aligned_base + workspace_alignment - 1;
+  sort_tokens(function, nullptr, space.sort_bytes, tokens, positions, shape, nullptr);
+  space.sort = take(space.sort_bytes);
+  return space;
 }
 
 /// What a token is sorted by; a negative one is out of range, too.
@@ -152,7 +163,6 @@ __global__ void __launch_bounds__(BlockSize)
 /// with every other, but by the whole GPU at once and beside other work, where a radix sort takes
 /// seven launches and leaves most of it idle.
 struct token_counting {
-  static constexpr std::int64_t most_tokens = 8192;
   static constexpr int group = 4;  ///< positions that share a warp's loads
 
   std::uint32_t* keys;
@@ -207,8 +217,8 @@ struct token_counting {
   }
 };
 
-/// The pieces' sums for `Width` columns: of tokens that lie inside a piece written or added to
-/// dwte, of others to `partials`.
+/// Sums a piece for `Width` columns. The sum of a token that lies inside the piece is written or
+/// added to dwte; that of a token that crosses a border of the piece goes to `partials`.
 template <int Width>
 __device__ void sum_token_piece(float* dwte, float* partials, const float* dout,
                                 const sorted_tokens& sorted, std::int64_t piece,
@@ -337,7 +347,7 @@ __global__ void __launch_bounds__(BlockSize)
       });
 }
 
-/// Sorts with CUB what is too much to be counted.
+/// Sorts by CUB, for more tokens than are counted.
 template <int BlockSize>
 sorted_tokens radix_sort_by_token(const char* function, const token_gradient_workspace& space,
                                   const std::int32_t* tokens, encoder_shape shape,
@@ -348,7 +358,7 @@ sorted_tokens radix_sort_by_token(const char* function, const token_gradient_wor
          end_token(shape));
   cub::DoubleBuffer<std::uint32_t> keys(space.tokens[0], space.tokens[1]);
   cub::DoubleBuffer<std::int64_t> positions(space.positions[0], space.positions[1]);
-  std::size_t sort_bytes = token_sort_bytes(function, shape);
+  std::size_t sort_bytes = space.sort_bytes;
   sort_tokens(function, space.sort, sort_bytes, keys, positions, shape, stream);
   return {keys.Current(), positions.Current(), count, token_piece_length(count), end_token(shape)};
 }
