@@ -12,6 +12,7 @@
 #include <cmath>
 #include <cstdint>
 
+#include <llmc/detail/attention/arrays.hpp>
 #include <llmc/detail/attention/heads.cuh>
 #include <llmc/detail/attention/softmax.cuh>
 #include <llmc/detail/checks.hpp>
@@ -76,30 +77,29 @@ class materialised_attention {
         stream_(stream),
         scale_(1.0f / std::sqrt(static_cast<float>(shape.head_size))) {}
 
-  void forward(float* out, float* lse, void* workspace, const float* qkv) const {
+  void forward(const attention_forward_arrays& a, void* scratch) const {
     const materialised_workspace cut = materialised_forward_workspace(function_, shape_);
-    float* const q = static_cast<float*>(workspace);
+    float* const q = static_cast<float*>(scratch);
     float* const k = q + tensor_size();
     float* const v = k + tensor_size();
     float* const mean = q + 3 * cut.tensor;
     float* const scores = q + cut.tensors * cut.tensor;
 
-    move_heads<head_layout::by_head, BlockSize>(function_, q, qkv, shape_, 3, stream_);
+    move_heads<head_layout::by_head, BlockSize>(function_, q, a.qkv, shape_, 3, stream_);
     for_each_run_backwards([&](query_run run) {
       multiply(matrix_of_scores(scores, run), vectors(q, run.first), transposed(vectors(k)),
                run.queries, run.keys, shape_.head_size, scale_);
       launch({function_, row_blocks(run), BlockSize, 0, stream_}, causal_softmax_kernel<BlockSize>,
-             scores, lse, shape_, run);
+             scores, a.lse, shape_, run);
       multiply(vectors(mean, run.first), matrix_of_scores(scores, run), vectors(v), run.queries,
                shape_.head_size, run.keys);
     });
-    move_heads<head_layout::by_position, BlockSize>(function_, out, mean, shape_, 1, stream_);
+    move_heads<head_layout::by_position, BlockSize>(function_, a.out, mean, shape_, 1, stream_);
   }
 
-  void backward(float* dqkv, void* workspace, const float* dout, const float* qkv, const float* out,
-                const float* lse) const {
+  void backward(const attention_backward_arrays& a, void* scratch) const {
     const materialised_workspace cut = materialised_backward_workspace(function_, shape_);
-    float* const q = static_cast<float*>(workspace);
+    float* const q = static_cast<float*>(scratch);
     float* const k = q + tensor_size();
     float* const v = k + tensor_size();
     float* const dmean = q + 3 * cut.tensor;
@@ -109,8 +109,8 @@ class materialised_attention {
     float* const scores = q + cut.tensors * cut.tensor;
     float* const dscores = scores + cut.matrix;
 
-    move_heads<head_layout::by_head, BlockSize>(function_, q, qkv, shape_, 3, stream_);
-    move_heads<head_layout::by_head, BlockSize>(function_, dmean, dout, shape_, 1, stream_);
+    move_heads<head_layout::by_head, BlockSize>(function_, q, a.qkv, shape_, 3, stream_);
+    move_heads<head_layout::by_head, BlockSize>(function_, dmean, a.dout, shape_, 1, stream_);
     for_each_run_backwards([&](query_run run) {
       const auto p = matrix_of_scores(scores, run);
       const auto ds = matrix_of_scores(dscores, run);
@@ -119,8 +119,8 @@ class materialised_attention {
       multiply(ds, vectors(dmean, run.first), transposed(vectors(v)), run.queries, run.keys,
                shape_.head_size);
       launch({function_, row_blocks(run), BlockSize, 0, stream_},
-             causal_softmax_backward_kernel<BlockSize>, scores, dscores, dout, out, lse, shape_,
-             run);
+             causal_softmax_backward_kernel<BlockSize>, scores, dscores, a.dout, a.out, a.lse,
+             shape_, run);
       const bool reaches_all_keys = run.keys == shape_.sequence;
       const auto mode = reaches_all_keys ? accumulation::overwrite : accumulation::add;
       multiply(vectors(dv), transposed(p), vectors(dmean, run.first), run.keys, shape_.head_size,
@@ -130,7 +130,7 @@ class materialised_attention {
       multiply(vectors(dq, run.first), ds, vectors(k), run.queries, shape_.head_size, run.keys,
                scale_);
     });
-    move_heads<head_layout::by_position, BlockSize>(function_, dqkv, dq, shape_, 3, stream_);
+    move_heads<head_layout::by_position, BlockSize>(function_, a.dqkv, dq, shape_, 3, stream_);
   }
 
  private:

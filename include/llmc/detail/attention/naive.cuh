@@ -7,6 +7,7 @@
 #include <cmath>
 #include <cstdint>
 
+#include <llmc/detail/attention/arrays.hpp>
 #include <llmc/detail/launch.cuh>
 #include <llmc/detail/namespace.hpp>
 #include <llmc/device/memory/pack.cuh>
@@ -80,21 +81,12 @@ __global__ void __launch_bounds__(MostThreads)
   }
 }
 
-struct naive_backward_arrays {
-  float* dqkv;
-  float* delta;  ///< (B, NH, T)
-  const float* dout;
-  const float* qkv;
-  const float* out;
-  const float* lse;
-};
-
 /// What a query and a key have to do with each other.
 struct naive_pair {
   float p;   ///< the probability
   float ds;  ///< the gradient of the score, times scale
 
-  __device__ naive_pair(const naive_backward_arrays& a, const naive_row& at, std::int64_t query,
+  __device__ naive_pair(const attention_backward_arrays& a, const naive_row& at, std::int64_t query,
                         std::int64_t key, float scale) {
     const std::int64_t HS = at.shape.head_size;
     const std::int64_t row = (at.batch * at.shape.heads + at.head) * at.shape.sequence + query;
@@ -107,7 +99,7 @@ struct naive_pair {
 /// A thread a query: delta, and dq over all keys that it sees.
 template <int MostThreads>
 __global__ void __launch_bounds__(MostThreads)
-    naive_attention_query_kernel(naive_backward_arrays a, attention_shape shape, float scale) {
+    naive_attention_query_kernel(attention_backward_arrays a, attention_shape shape, float scale) {
   const std::int64_t rows = shape.batch * shape.heads * shape.sequence, HS = shape.head_size;
   for (std::int64_t row = device::thread_in_grid(); row < rows; row += device::threads_in_grid()) {
     const naive_row at(shape, row);
@@ -123,7 +115,7 @@ __global__ void __launch_bounds__(MostThreads)
 /// A thread a key: dk and dv over all queries that see it, the last first. Needs every delta.
 template <int MostThreads>
 __global__ void __launch_bounds__(MostThreads)
-    naive_attention_key_kernel(naive_backward_arrays a, attention_shape shape, float scale) {
+    naive_attention_key_kernel(attention_backward_arrays a, attention_shape shape, float scale) {
   const std::int64_t rows = shape.batch * shape.heads * shape.sequence, HS = shape.head_size;
   for (std::int64_t row = device::thread_in_grid(); row < rows; row += device::threads_in_grid()) {
     const naive_row at(shape, row);
@@ -146,10 +138,11 @@ struct naive_attention {
   int block_size;
   cudaStream_t stream;
 
-  void forward(float* out, float* lse, const float* qkv) const {
-    launch(configuration(), naive_attention_forward_kernel<1024>, out, lse, qkv, shape, scale());
+  void forward(const attention_forward_arrays& a) const {
+    launch(configuration(), naive_attention_forward_kernel<1024>, a.out, a.lse, a.qkv, shape,
+           scale());
   }
-  void backward(const naive_backward_arrays& arrays) const {
+  void backward(const attention_backward_arrays& arrays) const {
     launch(configuration(), naive_attention_query_kernel<1024>, arrays, shape, scale());
     launch(configuration(), naive_attention_key_kernel<1024>, arrays, shape, scale());
   }

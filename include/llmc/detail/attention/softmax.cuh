@@ -15,7 +15,7 @@
 #include <llmc/types.hpp>
 
 LLMC_NAMESPACE_BEGIN
-namespace device {
+namespace detail {
 
 /// Turns scores into probabilities p and their gradients dp into those of the scores,
 /// p * (dp - delta), both in place; 0 for keys from `visible` on. By one warp.
@@ -23,16 +23,12 @@ __device__ inline void causal_softmax_backward_from_scores(float* scores, float*
                                                            float lse, float delta,
                                                            std::int64_t visible,
                                                            std::int64_t keys) {
-  for (std::int64_t j = threadIdx.x % warp_size; j < keys; j += warp_size) {
+  for (std::int64_t j = threadIdx.x % device::warp_size; j < keys; j += device::warp_size) {
     const float p = j < visible ? expf(scores[j] - lse) : 0.0f;
     dprobabilities[j] = j < visible ? p * (dprobabilities[j] - delta) : 0.0f;
     scores[j] = p;
   }
 }
-
-}  // namespace device
-
-namespace detail {
 
 /// A run of queries [first, first + queries) of every head of every batch entry, and the scores of
 /// the keys [0, keys) that the last of them sees; a row of scores takes `stride` floats.
@@ -78,7 +74,7 @@ __global__ void __launch_bounds__(BlockSize)
     for (std::int64_t d = lane; d < shape.head_size; d += device::warp_size) {
       delta += dout[vector + d] * out[vector + d];
     }
-    device::causal_softmax_backward_from_scores(
+    causal_softmax_backward_from_scores(
         scores + row * run.stride, dprobabilities + row * run.stride,
         lse[head * shape.sequence + t], device::warp_sum(delta), t + 1, run.keys);
   }

@@ -11,12 +11,13 @@
 #include <string>
 #include <type_traits>
 
-#include <llmc/detail/attention/flash_backward_fma.cuh>
-#include <llmc/detail/attention/flash_backward_mma.cuh>
-#include <llmc/detail/attention/flash_forward_fma.cuh>
-#include <llmc/detail/attention/flash_forward_mma.cuh>
-#include <llmc/detail/attention/flash_problem.cuh>
+#include <llmc/detail/attention/flash/backward_fma.cuh>
+#include <llmc/detail/attention/flash/backward_mma.cuh>
+#include <llmc/detail/attention/flash/forward_fma.cuh>
+#include <llmc/detail/attention/flash/forward_mma.cuh>
+#include <llmc/detail/attention/flash/problem.cuh>
 #include <llmc/detail/checks.hpp>
+#include <llmc/detail/last_error.hpp>
 #include <llmc/detail/launch.cuh>
 #include <llmc/detail/namespace.hpp>
 #include <llmc/error.hpp>
@@ -35,6 +36,13 @@ inline bool flash_takes(attention_shape shape) {
          shape.heads <= flash_largest_extent / (3 * shape.head_size);
 }
 
+/// The variant that runs: `automatic` is flash wherever that takes the shape.
+template <class Variant>
+Variant chosen_attention(Variant variant, attention_shape shape, Variant otherwise) {
+  if (variant != Variant::automatic) return variant;
+  return flash_takes(shape) ? Variant::flash : otherwise;
+}
+
 inline void require_flash(const char* function, attention_shape shape) {
   if (flash_takes(shape)) return;
   throw unsupported(std::string(function) +
@@ -47,7 +55,7 @@ inline void require_flash(const char* function, attention_shape shape) {
 /// Rows of the smallest blocks of the kernels for backward.
 inline constexpr std::int64_t flash_fewest_backward_rows = 64;
 
-/// Enough for flash_backward_arrays::dqkv_sums in any precision.
+/// Enough for attention_backward_arrays::dqkv_sums in any precision.
 inline std::size_t flash_sums_bytes(const char* function, attention_shape shape) {
   return checks::bytes<float>(function, shape.batch,
                               ceil_div(shape.sequence, flash_fewest_backward_rows), 3, shape.heads,
@@ -60,18 +68,18 @@ inline std::size_t flash_sums_bytes(const char* function, attention_shape shape)
 /// are what bounds the rows of a warp, and backward holds two sums a row.
 template <precision Arithmetic, int Features>
 struct flash_mma_tiles {
-  static constexpr bool plain = !device::precision_traits<Arithmetic>::is_split;
+  static constexpr bool is_split = device::precision_traits<Arithmetic>::is_split;
   static constexpr bool small_head = Features <= 64;
 
   static constexpr int forward_inner =
-      small_head ? (plain ? 64 : 32) : (plain && Features < 128 ? 32 : 16);
+      small_head ? (is_split ? 32 : 64) : (!is_split && Features < 128 ? 32 : 16);
   /// Exact heads of 64 leave room for three blocks on an SM if a warp has 16 rows: as fast as two
   /// with 32 rows where blocks are many, and faster where they are few.
-  static constexpr bool three_blocks = !plain && Features == 64;
+  static constexpr bool three_blocks = is_split && Features == 64;
   using forward = flash_tiles<Arithmetic, Features, three_blocks ? 1 : 2, forward_inner, 1,
                               three_blocks ? 3 : 2>;
 
-  static constexpr int backward_m_tiles = plain && small_head ? 2 : 1;
+  static constexpr int backward_m_tiles = !is_split && small_head ? 2 : 1;
   static constexpr int backward_inner = Features < 128 ? 32 : 16;
   using backward = flash_tiles<Arithmetic, Features, backward_m_tiles, backward_inner, 2, 2>;
   static_assert(backward::rows >= flash_fewest_backward_rows);
@@ -100,7 +108,9 @@ bool has_tensor_core_code(const char* function, int least) {
   if (device < devices && answers[device] != unknown) return answers[device] == yes;
 
   cudaFuncAttributes attributes{};
-  check_cuda(function, "cudaFuncGetAttributes", cudaFuncGetAttributes(&attributes, Kernel));
+  keeping_last_error([&] {
+    check_cuda(function, "cudaFuncGetAttributes", cudaFuncGetAttributes(&attributes, Kernel));
+  });
   const bool found = attributes.ptxVersion >= least;
   if (device < devices) answers[device] = found ? yes : no;
   return found;
@@ -131,7 +141,7 @@ class flash_attention {
                   cudaStream_t stream)
       : function_(function), shape_(shape), arithmetic_(arithmetic), stream_(stream) {}
 
-  void forward(const flash_forward_arrays& arrays) const {
+  void forward(const attention_forward_arrays& arrays) const {
     const bool done =
         with_tensor_cores([&](auto tiles) { return forward_mma<decltype(tiles)>(arrays); });
     if (done) return;
@@ -140,7 +150,7 @@ class flash_attention {
 
   /// Returns how many sums of each column of dqkv there are in arrays.dqkv_sums: 0 if no tensor
   /// cores were used, whose kernels alone make them.
-  std::int64_t backward(const flash_backward_arrays& arrays) const {
+  std::int64_t backward(const attention_backward_arrays& arrays) const {
     std::int64_t sums = 0;
     const bool done = with_tensor_cores([&](auto tiles) {
       sums = shape_.batch * ceil_div(shape_.sequence, decltype(tiles)::backward::rows);
@@ -153,12 +163,12 @@ class flash_attention {
 
   /// In FP32 multiply-adds, with tiles that hold a head.
   template <class Tiles>
-  void forward_fma(const flash_forward_arrays& arrays) const {
+  void forward_fma(const attention_forward_arrays& arrays) const {
     launch_heads<Tiles>(flash_forward_fma_kernel<Tiles>, Tiles::shared_bytes(1), arrays,
                         is_16_byte_accessible(shape_.head_size, arrays.out, arrays.qkv));
   }
   template <class Tiles>
-  void backward_fma(const flash_backward_arrays& arrays) const {
+  void backward_fma(const attention_backward_arrays& arrays) const {
     const bool wide = is_wide(arrays);
     launch_heads<Tiles>(flash_backward_queries_fma_kernel<Tiles>, Tiles::shared_bytes(2), arrays,
                         wide);
@@ -200,7 +210,7 @@ class flash_attention {
   }
 
   template <class Tiles>
-  bool forward_mma(const flash_forward_arrays& arrays) const {
+  bool forward_mma(const attention_forward_arrays& arrays) const {
     using tiles = typename Tiles::forward;
     if (!has_tensor_core_code<flash_forward_mma_kernel<tiles>>(function_,
                                                                tiles::traits::least_architecture)) {
@@ -212,7 +222,7 @@ class flash_attention {
   }
 
   template <class Tiles>
-  bool backward_mma(const flash_backward_arrays& arrays) const {
+  bool backward_mma(const attention_backward_arrays& arrays) const {
     using tiles = typename Tiles::backward;
     if (!has_tensor_core_code<flash_backward_queries_mma_kernel<tiles>>(
             function_, tiles::traits::least_architecture)) {
@@ -226,7 +236,7 @@ class flash_attention {
     return true;
   }
 
-  bool is_wide(const flash_backward_arrays& arrays) const {
+  bool is_wide(const attention_backward_arrays& arrays) const {
     return is_16_byte_accessible(shape_.head_size, arrays.dqkv, arrays.dout, arrays.qkv,
                                  arrays.out);
   }

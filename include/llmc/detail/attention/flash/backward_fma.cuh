@@ -1,12 +1,12 @@
 /// @file
 /// Fused backward attention in FP32 multiply-adds, in two kernels; the same scheme as
-/// flash_backward_mma.cuh. Each tile is copied while the product before that which needs it is
+/// backward_mma.cuh. Each tile is copied while the product before that which needs it is
 /// made.
 #pragma once
 
 #include <llmc/detail/cuda_only.hpp>
 
-#include <llmc/detail/attention/flash_fma.cuh>
+#include <llmc/detail/attention/flash/tiles_fma.cuh>
 #include <llmc/detail/namespace.hpp>
 #include <llmc/device/dependent_launch.cuh>
 #include <llmc/device/row/reduce.cuh>
@@ -17,7 +17,7 @@ namespace detail {
 /// dq of a block of queries, and their delta.
 template <class Tiles>
 __global__ void __launch_bounds__(Tiles::threads)
-    flash_backward_queries_fma_kernel(flash_problem p, flash_backward_arrays arrays) {
+    flash_backward_queries_fma_kernel(flash_problem p, attention_backward_arrays arrays) {
   extern __shared__ __align__(128) float shared[];
   device::allow_next_kernel();
   float* const queries = shared;
@@ -86,7 +86,7 @@ __global__ void __launch_bounds__(Tiles::threads)
 /// from the last to the first, so that small terms are summed before large ones.
 template <class Tiles>
 __global__ void __launch_bounds__(Tiles::threads)
-    flash_backward_keys_fma_kernel(flash_problem p, flash_backward_arrays arrays) {
+    flash_backward_keys_fma_kernel(flash_problem p, attention_backward_arrays arrays) {
   extern __shared__ __align__(128) float shared[];
   float* const keys = shared;
   float* const values = keys + Tiles::rows_floats;

@@ -1,10 +1,10 @@
 /// @file
-/// Fused forward attention in FP32 multiply-adds; the same scheme as flash_forward_mma.cuh.
+/// Fused forward attention in FP32 multiply-adds; the same scheme as forward_mma.cuh.
 #pragma once
 
 #include <llmc/detail/cuda_only.hpp>
 
-#include <llmc/detail/attention/flash_fma.cuh>
+#include <llmc/detail/attention/flash/tiles_fma.cuh>
 #include <llmc/detail/namespace.hpp>
 #include <llmc/device/row/reduce.cuh>
 
@@ -65,7 +65,7 @@ class fma_online_softmax {
 
 template <class Tiles>
 __global__ void __launch_bounds__(Tiles::threads)
-    flash_forward_fma_kernel(flash_problem p, flash_forward_arrays arrays) {
+    flash_forward_fma_kernel(flash_problem p, attention_forward_arrays arrays) {
   extern __shared__ __align__(128) float shared[];
   float* const queries = shared;
   float* const keys = queries + Tiles::rows_floats;

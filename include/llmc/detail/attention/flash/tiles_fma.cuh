@@ -9,7 +9,7 @@
 #include <cstdint>
 #include <type_traits>
 
-#include <llmc/detail/attention/flash_problem.cuh>
+#include <llmc/detail/attention/flash/problem.cuh>
 #include <llmc/detail/namespace.hpp>
 #include <llmc/device/memory/copy_async.cuh>
 #include <llmc/device/memory/pack.cuh>

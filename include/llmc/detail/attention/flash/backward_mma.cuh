@@ -7,7 +7,7 @@
 
 #include <llmc/detail/cuda_only.hpp>
 
-#include <llmc/detail/attention/flash_mma.cuh>
+#include <llmc/detail/attention/flash/tiles_mma.cuh>
 #include <llmc/detail/namespace.hpp>
 #include <llmc/device/dependent_launch.cuh>
 #include <llmc/types.hpp>
@@ -31,7 +31,7 @@ __device__ __forceinline__ float dot(float4 a, float4 b) {
 /// is stored, so that one wait serves all.
 template <class Tiles>
 __device__ __forceinline__ void prepare_queries(const flash_problem& p,
-                                                const flash_backward_arrays& arrays,
+                                                const attention_backward_arrays& arrays,
                                                 const flash_head& head, int first_row,
                                                 typename Tiles::parked& queries,
                                                 typename Tiles::parked& douts,
@@ -75,7 +75,7 @@ __device__ __forceinline__ void prepare_queries(const flash_problem& p,
 
 /// Where the sums over a block's rows go: those of dq; of dk and dv `channels` further each.
 template <class Tiles>
-__device__ __forceinline__ float* sums_of_block(const flash_backward_arrays& arrays,
+__device__ __forceinline__ float* sums_of_block(const attention_backward_arrays& arrays,
                                                 const flash_head& head, int block_row,
                                                 int row_blocks) {
   return arrays.dqkv_sums + (head.batch * row_blocks + block_row / Tiles::rows) * head.qkv_stride +
@@ -84,8 +84,8 @@ __device__ __forceinline__ float* sums_of_block(const flash_backward_arrays& arr
 
 /// dq of a block of queries, and their delta.
 template <class Tiles>
-__device__ __forceinline__ void flash_backward_queries_block(const flash_problem& p,
-                                                             const flash_backward_arrays& arrays) {
+__device__ __forceinline__ void flash_backward_queries_block(
+    const flash_problem& p, const attention_backward_arrays& arrays) {
   extern __shared__ __align__(128) float shared[];
   device::allow_next_kernel();
   const typename Tiles::reader reader;
@@ -197,7 +197,7 @@ __device__ __forceinline__ void mask_earlier_queries(const flash_problem& p,
 /// of the error of dv in long sequences.
 template <class Tiles>
 __device__ __forceinline__ void flash_backward_keys_block(const flash_problem& p,
-                                                          const flash_backward_arrays& arrays) {
+                                                          const attention_backward_arrays& arrays) {
   extern __shared__ __align__(128) float shared[];
   constexpr int statistics_floats = statistics_stream<Tiles>::floats;
   const typename Tiles::reader reader;
@@ -310,13 +310,13 @@ inline constexpr std::size_t flash_backward_keys_shared_bytes =
 
 template <class Tiles>
 __global__ void __launch_bounds__(Tiles::threads, Tiles::blocks_per_sm)
-    flash_backward_queries_mma_kernel(flash_problem p, flash_backward_arrays arrays) {
+    flash_backward_queries_mma_kernel(flash_problem p, attention_backward_arrays arrays) {
   if constexpr (Tiles::traits::is_compiled) flash_backward_queries_block<Tiles>(p, arrays);
 }
 
 template <class Tiles>
 __global__ void __launch_bounds__(Tiles::threads, Tiles::blocks_per_sm)
-    flash_backward_keys_mma_kernel(flash_problem p, flash_backward_arrays arrays) {
+    flash_backward_keys_mma_kernel(flash_problem p, attention_backward_arrays arrays) {
   if constexpr (Tiles::traits::is_compiled) flash_backward_keys_block<Tiles>(p, arrays);
 }
 

@@ -1,5 +1,5 @@
 /// @file
-/// What all kernels of fused attention share: the arguments, which block does what, and how rows of
+/// What all kernels of fused attention share: the extents, which block does what, and how rows of
 /// a head are read and written at any head size and alignment.
 #pragma once
 
@@ -7,6 +7,7 @@
 
 #include <cstdint>
 
+#include <llmc/detail/attention/arrays.hpp>
 #include <llmc/detail/namespace.hpp>
 #include <llmc/types.hpp>
 
@@ -30,24 +31,6 @@ struct flash_problem {
   int head_size;       ///< HS
   row_access access;
   float scale;  ///< 1 / sqrt(HS)
-};
-
-/// The arrays of attention_forward and attention_backward; `delta` is (B, NH, T). `dqkv_sums`
-/// (batch, blocks of rows, 3, NH, HS) gets the sums of dqkv over the rows of each block; may be
-/// null.
-struct flash_forward_arrays {
-  float* out;
-  float* lse;
-  const float* qkv;
-};
-struct flash_backward_arrays {
-  float* dqkv;
-  float* delta;
-  const float* dout;
-  const float* qkv;
-  const float* out;
-  const float* lse;
-  float* dqkv_sums = nullptr;
 };
 
 inline constexpr float log2_of_e = 1.4426950408889634f;

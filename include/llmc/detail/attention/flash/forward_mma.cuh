@@ -5,7 +5,7 @@
 
 #include <llmc/detail/cuda_only.hpp>
 
-#include <llmc/detail/attention/flash_mma.cuh>
+#include <llmc/detail/attention/flash/tiles_mma.cuh>
 #include <llmc/detail/namespace.hpp>
 #include <llmc/device/row/reduce.cuh>
 #include <llmc/types.hpp>
@@ -87,7 +87,7 @@ class online_softmax {
 
 template <class Tiles>
 __device__ __forceinline__ void flash_forward_block(const flash_problem& p,
-                                                    const flash_forward_arrays& arrays) {
+                                                    const attention_forward_arrays& arrays) {
   extern __shared__ __align__(128) float shared[];
   const typename Tiles::reader reader;
   const int warp = own_warp();
@@ -161,7 +161,7 @@ __device__ __forceinline__ void flash_forward_block(const flash_problem& p,
 
 template <class Tiles>
 __global__ void __launch_bounds__(Tiles::threads, Tiles::blocks_per_sm)
-    flash_forward_mma_kernel(flash_problem p, flash_forward_arrays arrays) {
+    flash_forward_mma_kernel(flash_problem p, attention_forward_arrays arrays) {
   if constexpr (Tiles::traits::is_compiled) flash_forward_block<Tiles>(p, arrays);
 }
 
