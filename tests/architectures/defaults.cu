@@ -7,12 +7,24 @@ const void* address(Function* function) {
   return reinterpret_cast<const void*>(function);
 }
 
+/// Attention's launchers are overloaded: with a matmul_context, and without.
+using attention_forward_type = void(float*, float*, llmc::workspace, const float*,
+                                    llmc::attention_shape, llmc::precision, llmc::matmul_context&,
+                                    cudaStream_t);
+using attention_backward_type = void(float*, float*, llmc::workspace, const float*, const float*,
+                                     const float*, const float*, llmc::attention_shape,
+                                     llmc::precision, llmc::accumulation, llmc::matmul_context&,
+                                     cudaStream_t);
+using plain_attention_forward_type = void(float*, float*, const float*, llmc::attention_shape,
+                                          llmc::precision, cudaStream_t);
+
 extern const void* const default_launchers[];
 const void* const default_launchers[] = {
     address(&llmc::adamw_update<>),
     address(&llmc::adamw_update_segments<>),
-    address(&llmc::attention_backward<>),
-    address(&llmc::attention_forward<>),
+    address<attention_backward_type>(&llmc::attention_backward<>),
+    address<attention_forward_type>(&llmc::attention_forward<>),
+    address<plain_attention_forward_type>(&llmc::attention_forward<>),
     address(&llmc::causal_product<>),
     address(&llmc::causal_softmax_backward<>),
     address(&llmc::causal_softmax_forward<>),

@@ -69,35 +69,50 @@ struct attention_result {
   std::vector<float> out, lse, dqkv;
 };
 
-/// Runs both directions as `run` does: twice and from a graph, with equal bits, inside the guards.
+/// Scratch of exactly that many bytes.
+class scratch_buffer {
+ public:
+  explicit scratch_buffer(std::size_t bytes) : memory_(static_cast<std::int64_t>(bytes)) {}
+  operator llmc::workspace() const { return {memory_.get(), memory_.size()}; }
+  bool guards_intact() const { return memory_.guards_intact(); }
+
+ private:
+  buffer<unsigned char> memory_;
+};
+
+/// Runs both directions as `run` does: twice and from a graph, with equal bits, inside the guards;
+/// by the launchers with a matmul_context where one is given.
 template <llmc::attention_forward_variant Forward, llmc::attention_backward_variant Backward,
           int ForwardBlock = llmc::attention_forward_block_size<Forward>,
-          int BackwardBlock = llmc::attention_backward_block_size<Backward>>
+          int BackwardBlock = llmc::attention_backward_block_size<Backward>, class... Context>
 attention_result run_attention(const attention_case& c, llmc::precision arithmetic,
-                               llmc::matmul_context& context, int misalignment = 0) {
+                               int misalignment, Context&... context) {
   const buffer<float> qkv(c.qkv, misalignment), dout(c.dout, misalignment);
-  const buffer<unsigned char> forward_workspace(
-      static_cast<std::int64_t>(llmc::attention_forward_workspace_bytes<Forward>(c.shape)));
-  const buffer<unsigned char> backward_workspace(
-      static_cast<std::int64_t>(llmc::attention_backward_workspace_bytes<Backward>(c.shape)));
+  const scratch_buffer forward_scratch(llmc::attention_forward_workspace_bytes<Forward>(c.shape));
+  const scratch_buffer backward_scratch(
+      llmc::attention_backward_workspace_bytes<Backward>(c.shape));
   output out(static_cast<std::int64_t>(c.out.size()), misalignment);
   output lse(static_cast<std::int64_t>(c.lse.size()), misalignment);
   output dqkv(static_cast<std::int64_t>(c.dqkv.size()), misalignment);
   run({&out, &lse}, [&](cudaStream_t s) {
-    llmc::attention_forward<Forward, ForwardBlock>(out, lse, forward_workspace.get(), qkv, c.shape,
-                                                   arithmetic, context, s);
+    if constexpr (sizeof...(context) > 0) {
+      llmc::attention_forward<Forward, ForwardBlock>(out, lse, forward_scratch, qkv, c.shape,
+                                                     arithmetic, context..., s);
+    } else {
+      llmc::attention_forward<Forward, ForwardBlock>(out, lse, qkv, c.shape, arithmetic, s);
+    }
   });
   const llmc::accumulation mode =
       misalignment == 0 ? llmc::accumulation::overwrite : llmc::accumulation::add;
   output dqkv_bias(3 * c.shape.heads * c.shape.head_size, mode, misalignment);
   run({&dqkv, &dqkv_bias}, [&](cudaStream_t s) {
-    llmc::attention_backward<Backward, BackwardBlock>(dqkv, dqkv_bias, backward_workspace.get(),
-                                                      dout, qkv, out, lse, c.shape, arithmetic,
-                                                      mode, context, s);
+    llmc::attention_backward<Backward, BackwardBlock>(dqkv, dqkv_bias, backward_scratch, dout, qkv,
+                                                      out, lse, c.shape, arithmetic, mode,
+                                                      context..., s);
   });
   check_column_sums("dqkv_bias", dqkv_bias.values(), dqkv.values(), mode);
-  CHECK(forward_workspace.guards_intact());
-  CHECK(backward_workspace.guards_intact());
+  CHECK(forward_scratch.guards_intact());
+  CHECK(backward_scratch.guards_intact());
   return {out.values(), lse.values(), dqkv.values()};
 }
 

@@ -35,6 +35,11 @@ tolerance tf32_attention_tolerance(double magnitude) {
   return {3e-2 * magnitude, 4e-3};
 }
 
+/// Whether a variant makes products by a matmul_context; `automatic` does for some shapes.
+template <auto Variant>
+constexpr bool needs_context =
+    Variant == decltype(Variant)::automatic || Variant == decltype(Variant)::materialised;
+
 /// Of the naive kernels, which are slow.
 constexpr std::array few_block_sizes{64, 256};
 
@@ -64,9 +69,13 @@ class forward_problem : public problem {
 
   template <attention_forward_variant Variant, int BlockSize>
   void launch(cudaStream_t stream) {
-    void* scratch = workspace(llmc::attention_forward_workspace_bytes<Variant>(shape_));
-    llmc::attention_forward<Variant, BlockSize>(out_, lse_, scratch, qkv_, shape_, arithmetic(),
-                                                context(), stream);
+    if constexpr (needs_context<Variant>) {
+      llmc::attention_forward<Variant, BlockSize>(
+          out_, lse_, scratch(llmc::attention_forward_workspace_bytes<Variant>(shape_)), qkv_,
+          shape_, arithmetic(), context(), stream);
+    } else {
+      llmc::attention_forward<Variant, BlockSize>(out_, lse_, qkv_, shape_, arithmetic(), stream);
+    }
   }
 
   call_cost cost() const override { return costs::attention_forward(shape_); }
@@ -111,18 +120,23 @@ class backward_problem : public problem {
 
   backward_problem(const extents& e, settings s) : problem(s), shape_(attention_shape_of(e)) {
     if (!owns_arrays()) return;
-    void* scratch = workspace(llmc::attention_forward_workspace_bytes(shape_));
-    llmc::attention_forward(out_, lse_, scratch, qkv_, shape_, llmc::precision::ieee, context(),
-                            nullptr);
+    llmc::attention_forward(out_, lse_, qkv_, shape_, llmc::precision::ieee, nullptr);
     llmc_test::check_cuda(cudaDeviceSynchronize());
   }
 
   template <attention_backward_variant Variant, int BlockSize>
   void launch(cudaStream_t stream) {
-    void* scratch = workspace(llmc::attention_backward_workspace_bytes<Variant>(shape_));
-    llmc::attention_backward<Variant, BlockSize>(dqkv_, or_null(dqkv_bias_), scratch, dout_, qkv_,
-                                                 out_, lse_, shape_, arithmetic(), mode(),
-                                                 context(), stream);
+    const auto run = [&](auto&... context) {
+      llmc::attention_backward<Variant, BlockSize>(
+          dqkv_, or_null(dqkv_bias_),
+          scratch(llmc::attention_backward_workspace_bytes<Variant>(shape_)), dout_, qkv_, out_,
+          lse_, shape_, arithmetic(), mode(), context..., stream);
+    };
+    if constexpr (needs_context<Variant>) {
+      run(context());
+    } else {
+      run();
+    }
   }
 
   call_cost cost() const override { return costs::attention_backward(shape_, HasBias, mode()); }

@@ -227,13 +227,13 @@ class cuda_backend final : public backend<float>, public product_tuner {
 
   void attention_forward(float* out, float* lse, const float* qkv,
                          llmc::attention_shape shape) override {
-    llmc::attention_forward(out, lse, workspace_.data, qkv, shape, in_attention(arithmetic_),
-                            context_, stream_);
+    llmc::attention_forward(out, lse, workspace_, qkv, shape, in_attention(arithmetic_), context_,
+                            stream_);
   }
   void attention_backward(float* dqkv, float* dqkv_bias, const float* dout, const float* qkv,
                           const float* out, const float* lse, llmc::attention_shape shape,
                           accumulation mode) override {
-    llmc::attention_backward(dqkv, dqkv_bias, workspace_.data, dout, qkv, out, lse, shape,
+    llmc::attention_backward(dqkv, dqkv_bias, workspace_, dout, qkv, out, lse, shape,
                              in_attention(arithmetic_), mode, context_, stream_);
   }
 

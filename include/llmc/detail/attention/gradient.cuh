@@ -9,7 +9,7 @@
 #include <cstddef>
 #include <cstdint>
 
-#include <llmc/detail/attention/arrays.hpp>
+#include <llmc/detail/attention/arrays.cuh>
 #include <llmc/detail/attention/flash/flash.cuh>
 #include <llmc/detail/attention/materialised.cuh>
 #include <llmc/detail/attention/naive.cuh>
@@ -17,7 +17,7 @@
 #include <llmc/detail/checks.hpp>
 #include <llmc/detail/launch.cuh>
 #include <llmc/detail/namespace.hpp>
-#include <llmc/device/column_sum.cuh>
+#include <llmc/detail/column_sum.cuh>
 #include <llmc/matmul_context.hpp>
 #include <llmc/types.hpp>
 

@@ -7,7 +7,7 @@
 
 #include <cstdint>
 
-#include <llmc/detail/attention/arrays.hpp>
+#include <llmc/detail/attention/arrays.cuh>
 #include <llmc/detail/namespace.hpp>
 #include <llmc/types.hpp>
 

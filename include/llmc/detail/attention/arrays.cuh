@@ -2,11 +2,13 @@
 /// The arrays of attention, see attention_forward and attention_backward, and their checks.
 #pragma once
 
+#include <llmc/detail/cuda_only.hpp>
+
 #include <llmc/detail/checks.hpp>
 #include <llmc/detail/namespace.hpp>
 #include <llmc/types.hpp>
 
-LLMC_TYPES_BEGIN
+LLMC_NAMESPACE_BEGIN
 namespace detail {
 
 struct attention_forward_arrays {
@@ -41,4 +43,4 @@ struct attention_backward_arrays {
 };
 
 }  // namespace detail
-LLMC_TYPES_END
+LLMC_NAMESPACE_END
