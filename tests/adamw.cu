@@ -12,8 +12,8 @@
 #include "support/compare.hpp"
 #include "support/gpu.cuh"
 #include "support/random.hpp"
-#include "support/refusal.hpp"
 #include "support/sizes.hpp"
+#include "support/spoilt_arguments.hpp"
 
 using namespace llmc_test;
 using llmc::adamw_parameters;

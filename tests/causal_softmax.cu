@@ -11,6 +11,7 @@
 #include "support/random.hpp"
 #include "support/refusal.hpp"
 #include "support/sizes.hpp"
+#include "support/spoilt_arguments.hpp"
 
 using namespace llmc_test;
 using llmc::attention_shape;
@@ -234,33 +235,25 @@ TEST_CASE("causal_softmax over nothing does nothing and refuses nothing", "[caus
 }
 
 TEST_CASE("causal_softmax_forward refuses what it cannot do", "[causal_softmax]") {
+  check_refusals("llmc::causal_softmax_forward", llmc::causal_softmax_forward<>, array{"out"},
+                 array{"inp"}, attention_shape{2, 3, 4, 5}, 1.0f, nullptr);
   float x = 0;
-  const auto forward = [&](float* out, const float* inp, attention_shape shape, float scale) {
-    return [=] { llmc::causal_softmax_forward(out, inp, shape, scale, nullptr); };
+  const auto forward = [&](attention_shape shape, float scale) {
+    return [=, &x] { llmc::causal_softmax_forward(&x, &x, shape, scale, nullptr); };
   };
   const std::string name = "llmc::causal_softmax_forward: ";
-  check_refused(name + "batch must be at least 0, got -1", forward(&x, &x, {-1, 1, 1, 1}, 1));
-  check_refused(name + "heads must be at least 1, got 0", forward(&x, &x, {1, 1, 0, 1}, 1));
-  check_refused(name + "head_size must be at least 1, got 0", forward(&x, &x, {1, 1, 1, 0}, 1));
+  check_refused(name + "heads must be at least 1, got 0", forward({1, 1, 0, 1}, 1));
+  check_refused(name + "head_size must be at least 1, got 0", forward({1, 1, 1, 0}, 1));
   check_refused(name + "scale must be finite and at least 0.000000, got -1.000000",
-                forward(&x, &x, {1, 1, 1, 1}, -1));
-  check_refused(name + "out must not be null", forward(nullptr, &x, {1, 1, 1, 1}, 1));
-  check_refused(name + "inp must not be null", forward(&x, nullptr, {1, 1, 1, 1}, 1));
-  CHECK_THROWS_AS(forward(&x, &x, {1, std::int64_t{1} << 31, 1, 1}, 1)(), llmc::invalid_argument);
+                forward({1, 1, 1, 1}, -1));
+  CHECK_THROWS_AS(forward({1, std::int64_t{1} << 31, 1, 1}, 1)(), llmc::invalid_argument);
 }
 
 TEST_CASE("causal_softmax_backward refuses what it cannot do", "[causal_softmax]") {
-  float x = 0;
-  const auto backward = [&](float* dinp, const float* dout, const float* out, attention_shape shape,
-                            float scale) {
-    return [=] { llmc::causal_softmax_backward(dinp, dout, out, shape, scale, nullptr); };
-  };
-  const std::string name = "llmc::causal_softmax_backward: ";
-  check_refused(name + "sequence must be at least 0, got -1",
-                backward(&x, &x, &x, {1, -1, 1, 1}, 1));
-  check_refused(name + "scale must be finite and at least 0.000000, got inf",
-                backward(&x, &x, &x, {1, 1, 1, 1}, infinity));
-  check_refused(name + "dinp must not be null", backward(nullptr, &x, &x, {1, 1, 1, 1}, 1));
-  check_refused(name + "dout must not be null", backward(&x, nullptr, &x, {1, 1, 1, 1}, 1));
-  check_refused(name + "out must not be null", backward(&x, &x, nullptr, {1, 1, 1, 1}, 1));
+  check_refusals("llmc::causal_softmax_backward", llmc::causal_softmax_backward<>, array{"dinp"},
+                 array{"dout"}, array{"out"}, attention_shape{2, 3, 4, 5}, 1.0f, nullptr);
+  check_refused(
+      "llmc::causal_softmax_backward: scale must be finite and at least 0.000000, got inf", [] {
+        llmc::causal_softmax_backward(nullptr, nullptr, nullptr, {1, 1, 1, 1}, infinity, nullptr);
+      });
 }

@@ -8,6 +8,7 @@
 #include "support/range_counter.cuh"
 #include "support/refusal.hpp"
 #include "support/sizes.hpp"
+#include "support/spoilt_arguments.hpp"
 
 using namespace llmc_test;
 using llmc::classifier_forward_backward_variant;
@@ -205,25 +206,17 @@ TEST_CASE("classifier_forward_backward takes more than 2^31 logits", "[classifie
 }
 
 TEST_CASE("classifier_forward_backward refuses what it cannot do", "[classifier]") {
-  float x = 0;
-  const std::int32_t target = 0;
-  const auto call = [](float* logits, float* losses, const std::int32_t* targets,
-                       classifier_shape shape) {
+  check_refusals("llmc::classifier_forward_backward", llmc::classifier_forward_backward<>,
+                 array{"logits"}, array{"losses"}, optional_array{}, array{"targets"},
+                 classifier_shape{2, 3, 4}, dloss, nullptr);
+  const auto call = [](classifier_shape shape) {
     return [=] {
-      llmc::classifier_forward_backward(logits, losses, nullptr, targets, shape, dloss, nullptr);
+      llmc::classifier_forward_backward(nullptr, nullptr, nullptr, nullptr, shape, dloss, nullptr);
     };
   };
-  check_refused("llmc::classifier_forward_backward: rows must be at least 0, got -1",
-                call(&x, &x, &target, {-1, 1, 1}));
   check_refused("llmc::classifier_forward_backward: vocabulary must be at least 1, got 0",
-                call(&x, &x, &target, {1, 0, 1}));
+                call({1, 0, 1}));
   check_refused("llmc::classifier_forward_backward: padded_vocabulary must be at least 8, got 7",
-                call(&x, &x, &target, {1, 8, 7}));
-  check_refused("llmc::classifier_forward_backward: logits must not be null",
-                call(nullptr, &x, &target, {1, 1, 1}));
-  check_refused("llmc::classifier_forward_backward: losses must not be null",
-                call(&x, nullptr, &target, {1, 1, 1}));
-  check_refused("llmc::classifier_forward_backward: targets must not be null",
-                call(&x, &x, nullptr, {1, 1, 1}));
-  call(nullptr, nullptr, nullptr, {0, 1, 1})();  // nothing to do
+                call({1, 8, 7}));
+  call({0, 1, 1})();  // nothing to do
 }

@@ -9,6 +9,7 @@
 #include "support/range_counter.cuh"
 #include "support/refusal.hpp"
 #include "support/sizes.hpp"
+#include "support/spoilt_arguments.hpp"
 
 using namespace llmc_test;
 using llmc::classifier_shape;
@@ -216,47 +217,29 @@ TEMPLATE_TEST_CASE_SIG("crossentropy_backward may write dlogits over logits", "[
 }
 
 TEST_CASE("crossentropy_forward refuses what it cannot do", "[crossentropy]") {
-  float x = 0;
-  const std::int32_t target = 0;
-  const auto call = [](float* losses, const float* logits, const std::int32_t* targets,
-                       classifier_shape shape) {
-    return [=] { llmc::crossentropy_forward(losses, nullptr, logits, targets, shape, nullptr); };
+  check_refusals("llmc::crossentropy_forward", llmc::crossentropy_forward<>, array{"losses"},
+                 optional_array{}, array{"logits"}, array{"targets"}, classifier_shape{2, 3, 4},
+                 nullptr);
+  const auto call = [](classifier_shape shape) {
+    return [=] { llmc::crossentropy_forward(nullptr, nullptr, nullptr, nullptr, shape, nullptr); };
   };
-  check_refused("llmc::crossentropy_forward: rows must be at least 0, got -1",
-                call(&x, &x, &target, {-1, 1, 1}));
   check_refused("llmc::crossentropy_forward: vocabulary must be at least 1, got 0",
-                call(&x, &x, &target, {1, 0, 1}));
+                call({1, 0, 1}));
   check_refused("llmc::crossentropy_forward: padded_vocabulary must be at least 8, got 7",
-                call(&x, &x, &target, {1, 8, 7}));
-  check_refused("llmc::crossentropy_forward: losses must not be null",
-                call(nullptr, &x, &target, {1, 1, 1}));
-  check_refused("llmc::crossentropy_forward: logits must not be null",
-                call(&x, nullptr, &target, {1, 1, 1}));
-  check_refused("llmc::crossentropy_forward: targets must not be null",
-                call(&x, &x, nullptr, {1, 1, 1}));
-  call(nullptr, nullptr, nullptr, {0, 1, 1})();  // nothing to do
+                call({1, 8, 7}));
+  call({0, 1, 1})();  // nothing to do
 }
 
 TEST_CASE("crossentropy_backward refuses what it cannot do", "[crossentropy]") {
-  float x = 0;
-  const std::int32_t target = 0;
-  const auto call = [](float* dlogits, const float* dlosses, const float* logits,
-                       const std::int32_t* targets, classifier_shape shape) {
-    return [=] { llmc::crossentropy_backward(dlogits, dlosses, logits, targets, shape, nullptr); };
+  check_refusals("llmc::crossentropy_backward", llmc::crossentropy_backward<>, array{"dlogits"},
+                 array{"dlosses"}, array{"logits"}, array{"targets"}, classifier_shape{2, 3, 4},
+                 nullptr);
+  const auto call = [](classifier_shape shape) {
+    return [=] { llmc::crossentropy_backward(nullptr, nullptr, nullptr, nullptr, shape, nullptr); };
   };
-  check_refused("llmc::crossentropy_backward: rows must be at least 0, got -1",
-                call(&x, &x, &x, &target, {-1, 1, 1}));
   check_refused("llmc::crossentropy_backward: vocabulary must be at least 1, got 0",
-                call(&x, &x, &x, &target, {1, 0, 1}));
+                call({1, 0, 1}));
   check_refused("llmc::crossentropy_backward: padded_vocabulary must be at least 8, got 7",
-                call(&x, &x, &x, &target, {1, 8, 7}));
-  check_refused("llmc::crossentropy_backward: dlogits must not be null",
-                call(nullptr, &x, &x, &target, {1, 1, 1}));
-  check_refused("llmc::crossentropy_backward: dlosses must not be null",
-                call(&x, nullptr, &x, &target, {1, 1, 1}));
-  check_refused("llmc::crossentropy_backward: logits must not be null",
-                call(&x, &x, nullptr, &target, {1, 1, 1}));
-  check_refused("llmc::crossentropy_backward: targets must not be null",
-                call(&x, &x, &x, nullptr, {1, 1, 1}));
-  call(nullptr, nullptr, nullptr, nullptr, {0, 1, 1})();  // nothing to do
+                call({1, 8, 7}));
+  call({0, 1, 1})();  // nothing to do
 }

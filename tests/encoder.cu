@@ -14,6 +14,7 @@
 #include "support/range_counter.cuh"
 #include "support/refusal.hpp"
 #include "support/sizes.hpp"
+#include "support/spoilt_arguments.hpp"
 
 using namespace llmc_test;
 using llmc::accumulation;

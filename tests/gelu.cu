@@ -9,8 +9,8 @@
 #include "support/gelu_values.hpp"
 #include "support/gpu.cuh"
 #include "support/random.hpp"
-#include "support/refusal.hpp"
 #include "support/sizes.hpp"
+#include "support/spoilt_arguments.hpp"
 
 using namespace llmc_test;
 using llmc::gelu_backward_variant;

@@ -11,6 +11,7 @@
 #include "support/random.hpp"
 #include "support/refusal.hpp"
 #include "support/sizes.hpp"
+#include "support/spoilt_arguments.hpp"
 
 using namespace llmc_test;
 using llmc::clip_state;

@@ -12,6 +12,7 @@
 #include "support/product_case.cuh"
 #include "support/random.hpp"
 #include "support/sizes.hpp"
+#include "support/spoilt_arguments.hpp"
 
 using namespace llmc_test;
 using llmc::accumulation;
@@ -246,25 +247,18 @@ TEST_CASE("tensor_core has no ieee, and a GELU wants channels", "[matmul_gelu]")
                     "llmc::matmul_gelu_forward: channels must be at least 1, got 0");
 }
 
-TEST_CASE("gelu_matmul_backward refuses a bad scratch before it writes anything", "[matmul_gelu]") {
+TEST_CASE("matmul_gelu takes no bad argument", "[matmul_gelu]") {
   LLMC_REQUIRE_GPU();
   matmul_context context;
-  const buffer<float> some(64);
-  const stream s;
-  const matmul_shape shape{4, 4, 4};
-  output dgelu_inp(16), dgelu_bias(4), dweight(16), dbias(4);
-  const std::size_t bytes = llmc::gelu_matmul_backward_workspace_bytes(shape);
-  for (float* const dbias_or_none : {static_cast<float*>(dbias), static_cast<float*>(nullptr)}) {
-    check_scratch_refused("llmc::gelu_matmul_backward", bytes, [&](llmc::workspace scratch) {
-      llmc::gelu_matmul_backward(dgelu_inp, dgelu_bias, dweight, dbias_or_none, scratch, some, some,
-                                 some, some, shape, precision::ieee, accumulation::overwrite,
-                                 context, s);
-    });
-  }
-  s.synchronize();
-  for (output* untouched : {&dgelu_inp, &dgelu_bias, &dweight, &dbias}) {
-    for (const float x : untouched->values()) CHECK(std::isnan(x));
-  }
+  constexpr matmul_shape shape{2, 3, 4};
+  check_refusals("llmc::matmul_gelu_forward", llmc::matmul_gelu_forward<>, array{"out"},
+                 array{"before_gelu"}, array{"inp"}, array{"weight"}, optional_array{}, shape,
+                 precision::ieee, std::ref(context), nullptr);
+  check_refusals("llmc::gelu_matmul_backward", llmc::gelu_matmul_backward<>, optional_array{},
+                 optional_array{}, optional_array{}, optional_array{},
+                 needed_scratch{llmc::gelu_matmul_backward_workspace_bytes(shape)}, array{"dout"},
+                 array{"gelu_inp"}, array{"inp"}, array{"weight"}, shape, precision::ieee,
+                 accumulation::overwrite, std::ref(context), nullptr);
 }
 
 TEST_CASE("gelu_matmul_backward sums columns of rows so long that no run has 128 of them",

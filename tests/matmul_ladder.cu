@@ -14,6 +14,7 @@
 #include "support/random.hpp"
 #include "support/refusal.hpp"
 #include "support/sizes.hpp"
+#include "support/spoilt_arguments.hpp"
 
 using namespace llmc_test;
 using llmc::accumulation;
@@ -359,27 +360,12 @@ TEMPLATE_TEST_CASE_SIG("matmul_bias_backward agrees with the reference", "[matmu
 }
 
 TEST_CASE("matmul_bias_backward refuses what it cannot do", "[matmul_ladder]") {
-  float some = 0;
-  const auto add = accumulation::add;
-  check_refused("llmc::matmul_bias_backward: rows must be at least 0, got -1", [&] {
-    llmc::matmul_bias_backward(&some, {&some, 4}, &some, {-1, 2}, add, nullptr);
-  });
-  check_refused("llmc::matmul_bias_backward: channels must be at least 1, got 0", [&] {
-    llmc::matmul_bias_backward(&some, {&some, 4}, &some, {1, 0}, add, nullptr);
-  });
-  check_refused("llmc::matmul_bias_backward: dbias must not be null", [&] {
-    llmc::matmul_bias_backward(nullptr, {&some, 4}, &some, {1, 2}, add, nullptr);
-  });
-  check_refused("llmc::matmul_bias_backward: dout must not be null", [&] {
-    llmc::matmul_bias_backward(&some, {&some, 4}, nullptr, {1, 2}, add, nullptr);
-  });
-  check_scratch_refused("llmc::matmul_bias_backward",
-                        llmc::matmul_bias_backward_workspace_bytes({1, 2}),
-                        [&](llmc::workspace scratch) {
-                          llmc::matmul_bias_backward(&some, scratch, &some, {1, 2}, add, nullptr);
-                        });
+  constexpr row_shape shape{3, 2};
+  check_refusals("llmc::matmul_bias_backward", llmc::matmul_bias_backward<>, array{"dbias"},
+                 needed_scratch{llmc::matmul_bias_backward_workspace_bytes(shape)}, array{"dout"},
+                 shape, accumulation::add, nullptr);
   check_refused("llmc::matmul_bias_backward_workspace_bytes: channels must be at least 1, got 0",
-                [&] {
+                [] {
                   llmc::matmul_bias_backward_workspace_bytes({1, 0});
                 });
 }

@@ -7,6 +7,7 @@
 #include "support/gpu.cuh"
 #include "support/random.hpp"
 #include "support/sizes.hpp"
+#include "support/spoilt_arguments.hpp"
 
 using namespace llmc_test;
 using llmc::accumulation;
@@ -150,25 +151,9 @@ TEST_CASE("residual of nothing is nothing to do", "[residual]") {
       llmc::residual_backward(nullptr, nullptr, nullptr, 0, accumulation::overwrite, nullptr));
 }
 
-TEST_CASE("residual_forward refuses bad arguments", "[residual]") {
-  float x = 0;
-  CHECK_THROWS_WITH(llmc::residual_forward(&x, &x, &x, -1, nullptr),
-                    "llmc::residual_forward: count must be at least 0, got -1");
-  CHECK_THROWS_WITH(llmc::residual_forward(nullptr, &x, &x, 1, nullptr),
-                    "llmc::residual_forward: out must not be null");
-  CHECK_THROWS_AS(llmc::residual_forward(&x, nullptr, &x, 1, nullptr), llmc::invalid_argument);
-  CHECK_THROWS_AS(llmc::residual_forward(&x, &x, nullptr, 1, nullptr), llmc::invalid_argument);
-}
-
-TEST_CASE("residual_backward refuses bad arguments", "[residual]") {
-  float x = 0;
-  const auto backward = [](float* dinp1, float* dinp2, const float* dout, std::int64_t count) {
-    llmc::residual_backward(dinp1, dinp2, dout, count, accumulation::add, nullptr);
-  };
-  CHECK_THROWS_WITH(backward(&x, &x, &x, -1),
-                    "llmc::residual_backward: count must be at least 0, got -1");
-  CHECK_THROWS_WITH(backward(nullptr, &x, &x, 1),
-                    "llmc::residual_backward: dinp1 must not be null");
-  CHECK_THROWS_AS(backward(&x, nullptr, &x, 1), llmc::invalid_argument);
-  CHECK_THROWS_AS(backward(&x, &x, nullptr, 1), llmc::invalid_argument);
+TEST_CASE("residual refuses bad arguments", "[residual]") {
+  check_refusals("llmc::residual_forward", llmc::residual_forward<>, array{"out"}, array{"inp1"},
+                 array{"inp2"}, 5, nullptr);
+  check_refusals("llmc::residual_backward", llmc::residual_backward<>, array{"dinp1"},
+                 array{"dinp2"}, array{"dout"}, 5, accumulation::add, nullptr);
 }

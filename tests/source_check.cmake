@@ -52,3 +52,22 @@ forbid("^llmc/[a-z_]+\\.cuh$" "#include <llmc/[a-z_]+\\.cuh>")
 # The CPU reference is for who asks for it, and knows no CUDA.
 forbid("^llmc/(detail/|device/|[a-z_]+\\.)" "#include <llmc/reference/")
 forbid("^llmc/reference/" "#include <(cuda|.*\\.cuh)|__device__")
+
+# Each launcher with variants has a test that spoils its arguments in turn: see
+# support/spoilt_arguments.hpp.
+file(GLOB tests "${CMAKE_CURRENT_LIST_DIR}/*.cu")
+set(spoilt)
+foreach(test IN LISTS tests)
+  file(STRINGS "${test}" lines REGEX "check_refusals\\(")
+  string(APPEND spoilt "${lines}")
+endforeach()
+file(GLOB layers "${INCLUDE_DIR}/llmc/*.cuh")
+foreach(layer IN LISTS layers)
+  file(STRINGS "${layer}" lines REGEX "^inline constexpr std::array [a-z_]+_variants")
+  foreach(line IN LISTS lines)
+    string(REGEX REPLACE ".* ([a-z_]+)_variants.*" "\\1" launcher "${line}")
+    if(NOT spoilt MATCHES "\"llmc::${launcher}\"")
+      message(SEND_ERROR "no test spoils the arguments of ${launcher}")
+    endif()
+  endforeach()
+endforeach()

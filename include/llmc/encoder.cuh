@@ -321,6 +321,9 @@ inline std::size_t encoder_backward_workspace_bytes(encoder_shape shape) {
 /// @param[in]     tokens    (B, T); tokens outside [0, V) contribute nothing to dwte
 /// @param[in]     dout      (B, T, C)
 ///
+/// Each table has a mode of its own: GPT-2's last layer shares wte, so its part of dwte may be
+/// there already, while dwpe is this layer's alone.
+///
 /// Any alignment of the arrays. Deterministic, except for `atomics`, whose last bits differ from
 /// run to run. The scratch is asked for whatever the variant, though only `sorted_pieces` uses it.
 /// Throws invalid_argument for a negative B or T, C < 1, V < 1, a null array or a scratch that is

@@ -17,7 +17,6 @@
 #include "compare.hpp"
 #include "gpu.cuh"
 #include "random.hpp"
-#include "refusal.hpp"
 
 namespace llmc_test {
 
@@ -32,26 +31,6 @@ inline tolerance product_tolerance(std::int64_t terms, llmc::precision arithmeti
 /// A launcher's scratch, as large as the buffer.
 inline llmc::workspace scratch_in(const buffer<unsigned char>& memory) {
   return {memory.get(), memory.size()};
-}
-
-/// Checks that a launcher that needs that many bytes of scratch refuses none, one too few, and
-/// enough at a bad alignment.
-template <class Call>
-void check_scratch_refused(const std::string& function, std::size_t bytes, Call call) {
-  alignas(16) static unsigned char memory[1024];
-  REQUIRE((bytes > 0 && bytes < sizeof memory));
-  const std::string wanted = std::to_string(bytes) + " bytes, got ";
-  check_refused(function + ": workspace must have " + wanted + "null", [&] {
-    call(llmc::workspace{nullptr, bytes});
-  });
-  check_refused(function + ": workspace must have at least " + wanted + std::to_string(bytes - 1),
-                [&] {
-                  call(llmc::workspace{memory, bytes - 1});
-                });
-  check_refused(
-      function + ": workspace must be aligned to 16 bytes, got an address 4 bytes past that", [&] {
-        call(llmc::workspace{memory + 4, bytes});
-      });
 }
 
 /// The products of a linear layer.
