@@ -40,7 +40,8 @@ std::vector<float> backward(const classifier_case& c, int misalignment) {
   const buffer<std::int32_t> targets(c.targets, misalignment);
   output dlogits(c.shape.rows * c.shape.padded_vocabulary, misalignment);
   run({&dlogits}, [&](cudaStream_t s) {
-    llmc::crossentropy_backward<Variant, BlockSize>(dlogits, dlosses, logits, targets, c.shape, s);
+    llmc::crossentropy_backward<Variant, BlockSize>(dlogits, logits, targets, c.shape,
+                                                    {1.0f, dlosses}, s);
   });
   return dlogits.values();
 }
@@ -210,9 +211,34 @@ TEMPLATE_TEST_CASE_SIG("crossentropy_backward may write dlogits over logits", "[
   const buffer<std::int32_t> targets(c.targets);
   output dlogits(c.logits);
   run({&dlogits}, [&](cudaStream_t s) {
-    llmc::crossentropy_backward<Variant, BlockSize>(dlogits, dlosses, dlogits, targets, c.shape, s);
+    llmc::crossentropy_backward<Variant, BlockSize>(dlogits, dlogits, targets, c.shape,
+                                                    {1.0f, dlosses}, s);
   });
   check_dlogits(c, dlogits.values());
+}
+
+TEMPLATE_TEST_CASE_SIG("crossentropy_backward multiplies by a scale and by each row's own gradient",
+                       "[crossentropy]",
+                       ((crossentropy_backward_variant Variant, int BlockSize), Variant, BlockSize),
+                       (crossentropy_backward_variant::automatic, 256),
+                       (crossentropy_backward_variant::thread_per_element, 96),
+                       (crossentropy_backward_variant::thread_per_row, 32),
+                       (crossentropy_backward_variant::warp_per_row, 96)) {
+  LLMC_REQUIRE_GPU();
+  const classifier_case c = random_case(GENERATE(classifier_shape{7, 501, 503},  //
+                                                 classifier_shape{7, 10001, 10004}));
+  const bool each = GENERATE(true, false);
+  constexpr float scale = 0.3f;
+  const buffer<float> logits(c.logits), dlosses(c.dlosses);
+  const buffer<std::int32_t> targets(c.targets);
+  output dlogits(c.shape.rows * c.shape.padded_vocabulary);
+  run({&dlogits}, [&](cudaStream_t s) {
+    llmc::crossentropy_backward<Variant, BlockSize>(dlogits, logits, targets, c.shape,
+                                                    {scale, each ? dlosses.get() : nullptr}, s);
+  });
+  std::vector<float> products = c.dlosses;
+  for (float& d : products) d = each ? scale * d : scale;
+  check_dlogits(classifier_case(c.shape, products), dlogits.values());
 }
 
 TEST_CASE("crossentropy_forward refuses what it cannot do", "[crossentropy]") {
@@ -240,23 +266,21 @@ TEST_CASE("crossentropy_forward refuses what it cannot do", "[crossentropy]") {
 TEST_CASE("crossentropy_backward refuses what it cannot do", "[crossentropy]") {
   float x = 0;
   const std::int32_t target = 0;
-  const auto call = [](float* dlogits, const float* dlosses, const float* logits,
-                       const std::int32_t* targets, classifier_shape shape) {
-    return [=] { llmc::crossentropy_backward(dlogits, dlosses, logits, targets, shape, nullptr); };
+  const auto call = [](float* dlogits, const float* logits, const std::int32_t* targets,
+                       classifier_shape shape) {
+    return [=] { llmc::crossentropy_backward(dlogits, logits, targets, shape, {}, nullptr); };
   };
   check_refused("llmc::crossentropy_backward: rows must be at least 0, got -1",
-                call(&x, &x, &x, &target, {-1, 1, 1}));
+                call(&x, &x, &target, {-1, 1, 1}));
   check_refused("llmc::crossentropy_backward: vocabulary must be at least 1, got 0",
-                call(&x, &x, &x, &target, {1, 0, 1}));
+                call(&x, &x, &target, {1, 0, 1}));
   check_refused("llmc::crossentropy_backward: padded_vocabulary must be at least 8, got 7",
-                call(&x, &x, &x, &target, {1, 8, 7}));
+                call(&x, &x, &target, {1, 8, 7}));
   check_refused("llmc::crossentropy_backward: dlogits must not be null",
-                call(nullptr, &x, &x, &target, {1, 1, 1}));
-  check_refused("llmc::crossentropy_backward: dlosses must not be null",
-                call(&x, nullptr, &x, &target, {1, 1, 1}));
+                call(nullptr, &x, &target, {1, 1, 1}));
   check_refused("llmc::crossentropy_backward: logits must not be null",
-                call(&x, &x, nullptr, &target, {1, 1, 1}));
+                call(&x, nullptr, &target, {1, 1, 1}));
   check_refused("llmc::crossentropy_backward: targets must not be null",
-                call(&x, &x, &x, nullptr, {1, 1, 1}));
-  call(nullptr, nullptr, nullptr, nullptr, {0, 1, 1})();  // nothing to do
+                call(&x, &x, nullptr, {1, 1, 1}));
+  call(nullptr, nullptr, nullptr, {0, 1, 1})();  // nothing to do
 }
