@@ -13,14 +13,13 @@
 #include <cstddef>
 #include <cstdint>
 
-#include <llmc/detail/bias_gradient.cuh>
 #include <llmc/detail/checks.hpp>
 #include <llmc/detail/launch.cuh>
 #include <llmc/detail/layernorm/backward.cuh>
 #include <llmc/detail/layernorm/forward.cuh>
+#include <llmc/detail/layernorm/launch.cuh>
 #include <llmc/detail/layernorm/naive.cuh>
 #include <llmc/detail/namespace.hpp>
-#include <llmc/detail/row/in_registers.cuh>
 #include <llmc/types.hpp>
 
 // ---- forward ----
@@ -92,27 +91,21 @@ namespace detail {
 
 /// What is left to do once the arguments are checked.
 template <layernorm_forward_variant Variant, int BlockSize>
-void launch_layernorm_forward(const char* function,
-                              const layernorm_forward_arrays<layernorm_input>& a, row_shape shape,
-                              float epsilon, cudaStream_t stream) {
+void launch_layernorm_forward_variant(const char* function,
+                                      const layernorm_forward_arrays<layernorm_input>& a,
+                                      row_shape shape, float epsilon, cudaStream_t stream) {
   using variant = layernorm_forward_variant;
   if constexpr (Variant == variant::thread_per_row) {
     launch_layernorm_forward_by_threads<BlockSize>(function, a, shape, epsilon, stream);
   } else if constexpr (Variant == variant::three_kernels) {
     launch_layernorm_forward_in_three<BlockSize>(function, a, shape, epsilon, stream);
-  } else if constexpr (Variant == variant::warp_per_row) {
-    launch_layernorm_forward_by_warps<BlockSize>(function, a, shape, epsilon, stream);
   } else if constexpr (Variant == variant::one_pass_variance) {
     launch_layernorm_forward_one_pass<BlockSize>(function, a, shape, epsilon, stream);
   } else if constexpr (Variant == variant::row_in_shared_memory) {
     launch_layernorm_forward_shared<BlockSize>(function, to_string(Variant), a, shape, epsilon,
                                                stream);
-  } else if (fits_row_registers(shape.channels, BlockSize)) {
-    launch_layernorm_forward_registers<BlockSize>(function, a, shape, epsilon, stream);
-  } else if constexpr (Variant == variant::row_in_registers) {
-    refuse_row(function, to_string(Variant), shape.channels, BlockSize);
   } else {
-    launch_layernorm_forward_by_warps<BlockSize>(function, a, shape, epsilon, stream);
+    launch_layernorm_forward<Variant, BlockSize>(function, a, shape, epsilon, stream);
   }
 }
 
@@ -147,7 +140,7 @@ void layernorm_forward(float* out, float* mean, float* rstd, const float* inp, c
   checks::require_pointer(function, "weight", weight);
   checks::require_pointer(function, "bias", bias);
 
-  detail::launch_layernorm_forward<Variant, BlockSize>(
+  detail::launch_layernorm_forward_variant<Variant, BlockSize>(
       function, {out, mean, rstd, {inp}, weight, bias}, shape, epsilon, stream);
 }
 
@@ -206,57 +199,6 @@ inline constexpr int layernorm_backward_block_size = 256;
 LLMC_TYPES_END
 
 LLMC_NAMESPACE_BEGIN
-namespace detail {
-
-/// Checks the arguments of layernorm_backward and residual_layernorm_backward.
-inline void check_layernorm_backward(const char* function, const layernorm_backward_arrays& a,
-                                     workspace scratch, row_shape shape, int sums) {
-  checks::require_shape(function, shape);
-  checks::require_pointer(function, "dweight", a.dweight);
-  checks::require_pointer(function, "dbias", a.dbias);
-  checks::require_workspace(function, scratch,
-                            layernorm_backward_workspace_bytes(function, shape, sums));
-  if (shape.rows == 0) return;
-  checks::require_pointer(function, "dinp", a.dinp);
-  checks::require_pointer(function, "dout", a.dout);
-  checks::require_pointer(function, "inp", a.inp);
-  checks::require_pointer(function, "weight", a.weight);
-  checks::require_pointer(function, "mean", a.mean);
-  checks::require_pointer(function, "rstd", a.rstd);
-}
-
-/// What is left to do once they are checked; a.dinp_bias is made if `SumsDinp`, on the way or by a
-/// pass of its own.
-template <layernorm_backward_variant Variant, int BlockSize, bool SumsDinp = false>
-void launch_layernorm_backward(const char* function, const layernorm_backward_arrays& a,
-                               row_shape shape, accumulation mode, cudaStream_t stream) {
-  using variant = layernorm_backward_variant;
-  if constexpr (Variant == variant::thread_per_row) {
-    launch_layernorm_backward_by_threads<BlockSize>(function, a, shape, mode, stream);
-  } else if constexpr (Variant == variant::shared_partials) {
-    launch_layernorm_backward_shared<BlockSize>(function, to_string(Variant), a, shape, mode,
-                                                stream);
-  } else if constexpr (Variant == variant::warp_per_row) {
-    launch_layernorm_backward_by_warps<BlockSize>(function, a, shape, mode, stream);
-  } else if (fits_row_registers(shape.channels, BlockSize)) {
-    if constexpr (SumsDinp) {
-      if (fits_dinp_sums(shape.channels, BlockSize)) {
-        launch_layernorm_backward_registers<BlockSize, true>(function, a, shape, mode, stream);
-        return;
-      }
-    }
-    launch_layernorm_backward_registers<BlockSize, false>(function, a, shape, mode, stream);
-  } else if constexpr (Variant == variant::register_partials) {
-    refuse_row(function, to_string(Variant), shape.channels, BlockSize);
-  } else {
-    launch_layernorm_backward_by_warps<BlockSize>(function, a, shape, mode, stream);
-  }
-  if constexpr (SumsDinp) {
-    sum_bias_gradient<BlockSize>(function, a.dinp_bias, a.scratch, a.dinp, shape, mode, stream);
-  }
-}
-
-}  // namespace detail
 
 /// Bytes of scratch that layernorm_backward needs for this shape, whatever variant and block size.
 inline std::size_t layernorm_backward_workspace_bytes(row_shape shape) {
@@ -299,7 +241,12 @@ void layernorm_backward(float* dinp, float* dweight, float* dbias, workspace scr
       dinp,   dweight, dbias, static_cast<float*>(scratch.data), nullptr, dout, inp,
       weight, mean,    rstd};
   detail::check_layernorm_backward(function, arrays, scratch, shape, 2);
-  detail::launch_layernorm_backward<Variant, BlockSize>(function, arrays, shape, mode, stream);
+  if constexpr (Variant == layernorm_backward_variant::shared_partials) {
+    detail::launch_layernorm_backward_shared<BlockSize>(function, to_string(Variant), arrays, shape,
+                                                        mode, stream);
+  } else {
+    detail::launch_layernorm_backward<Variant, BlockSize>(function, arrays, shape, mode, stream);
+  }
 }
 
 LLMC_NAMESPACE_END

@@ -12,12 +12,16 @@
 #include <cstddef>
 #include <cstdint>
 
+#include <llmc/detail/bias_gradient.cuh>
 #include <llmc/detail/checks.hpp>
+#include <llmc/detail/elementwise.cuh>
 #include <llmc/detail/launch.cuh>
+#include <llmc/detail/layernorm/backward.cuh>
+#include <llmc/detail/layernorm/forward.cuh>
+#include <llmc/detail/layernorm/launch.cuh>
 #include <llmc/detail/namespace.hpp>
+#include <llmc/detail/residual_forward.cuh>
 #include <llmc/detail/residual_layernorm/thread_per_row.cuh>
-#include <llmc/layernorm.cuh>
-#include <llmc/residual.cuh>
 #include <llmc/types.hpp>
 
 // ---- forward ----
@@ -71,30 +75,31 @@ LLMC_TYPES_END
 LLMC_NAMESPACE_BEGIN
 namespace detail {
 
-using residual_layernorm_forward_arrays = layernorm_forward_arrays<residual_input>;
+/// out = inp1 + inp2, two matrices of that shape.
+template <int BlockSize>
+void launch_residual_forward(const char* function, float* out, const float* inp1, const float* inp2,
+                             row_shape shape, cudaStream_t stream) {
+  launch_elementwise<BlockSize, 2>(function, shape.rows * shape.channels,
+                                   is_16_byte_aligned(out, inp1, inp2),
+                                   residual_forward_operation{{}, out, inp1, inp2}, stream);
+}
 
 /// What is left to do once the arguments are checked.
 template <residual_layernorm_forward_variant Variant, int BlockSize>
 void launch_residual_layernorm_forward(const char* function,
-                                       const residual_layernorm_forward_arrays& a, row_shape shape,
-                                       float epsilon, cudaStream_t stream) {
+                                       const layernorm_forward_arrays<residual_input>& a,
+                                       row_shape shape, float epsilon, cudaStream_t stream) {
   using variant = residual_layernorm_forward_variant;
   if constexpr (Variant == variant::thread_per_row) {
     launch_residual_layernorm_forward_by_threads<BlockSize>(function, a, shape, epsilon, stream);
   } else if constexpr (Variant == variant::separate_passes) {
-    residual_forward<residual_forward_variant::automatic, BlockSize>(
-        a.input.residual, a.input.inp1, a.input.inp2, shape.rows * shape.channels, stream);
+    launch_residual_forward<BlockSize>(function, a.input.residual, a.input.inp1, a.input.inp2,
+                                       shape, stream);
     launch_layernorm_forward_by_warps<BlockSize, layernorm_input>(
         function, {a.out, a.mean, a.rstd, {a.input.residual}, a.weight, a.bias}, shape, epsilon,
         stream);
-  } else if constexpr (Variant == variant::warp_per_row) {
-    launch_layernorm_forward_by_warps<BlockSize>(function, a, shape, epsilon, stream);
-  } else if (fits_row_registers(shape.channels, BlockSize)) {
-    launch_layernorm_forward_registers<BlockSize>(function, a, shape, epsilon, stream);
-  } else if constexpr (Variant == variant::row_in_registers) {
-    refuse_row(function, to_string(Variant), shape.channels, BlockSize);
   } else {
-    launch_layernorm_forward_by_warps<BlockSize>(function, a, shape, epsilon, stream);
+    launch_layernorm_forward<Variant, BlockSize>(function, a, shape, epsilon, stream);
   }
 }
 
@@ -190,33 +195,17 @@ LLMC_TYPES_END
 LLMC_NAMESPACE_BEGIN
 namespace detail {
 
-/// The variant of layernorm_backward that does the work, or most of it.
-constexpr layernorm_backward_variant without_residual(residual_layernorm_backward_variant variant) {
-  switch (variant) {
-    case residual_layernorm_backward_variant::automatic: break;
-    case residual_layernorm_backward_variant::thread_per_row:
-      return layernorm_backward_variant::thread_per_row;
-    case residual_layernorm_backward_variant::separate_passes:
-    case residual_layernorm_backward_variant::warp_per_row:
-      return layernorm_backward_variant::warp_per_row;
-    case residual_layernorm_backward_variant::register_partials:
-      return layernorm_backward_variant::register_partials;
-  }
-  return layernorm_backward_variant::automatic;
-}
-
-template <residual_layernorm_backward_variant Variant, int BlockSize>
+/// warp_per_row without the residual, which a second pass adds.
+template <int BlockSize>
 void launch_residual_layernorm_backward_in_passes(const char* function,
                                                   const layernorm_backward_arrays& a,
                                                   row_shape shape, accumulation mode,
                                                   cudaStream_t stream) {
   layernorm_backward_arrays first = a;
   if (a.addend != a.dinp) first.addend = nullptr;  // else the first pass overwrites it
-  launch_layernorm_backward<without_residual(Variant), BlockSize>(function, first, shape, mode,
-                                                                  stream);
+  launch_layernorm_backward_by_warps<BlockSize>(function, first, shape, mode, stream);
   if (first.addend != a.addend) {
-    residual_forward<residual_forward_variant::automatic, BlockSize>(
-        a.dinp, a.dinp, a.addend, shape.rows * shape.channels, stream);
+    launch_residual_forward<BlockSize>(function, a.dinp, a.dinp, a.addend, shape, stream);
   }
   if (a.dinp_bias != nullptr) {
     sum_bias_gradient<BlockSize>(function, a.dinp_bias, a.scratch, a.dinp, shape, mode, stream);
@@ -280,14 +269,13 @@ void residual_layernorm_backward(float* dinp, float* dinp_bias, float* dweight, 
       mean, rstd,    dinp_bias};
   detail::check_layernorm_backward(function, arrays, scratch, shape, 3);
   if constexpr (Variant == residual_layernorm_backward_variant::separate_passes) {
-    detail::launch_residual_layernorm_backward_in_passes<Variant, BlockSize>(function, arrays,
-                                                                             shape, mode, stream);
+    detail::launch_residual_layernorm_backward_in_passes<BlockSize>(function, arrays, shape, mode,
+                                                                    stream);
   } else if (dinp_bias != nullptr) {
-    detail::launch_layernorm_backward<detail::without_residual(Variant), BlockSize, true>(
-        function, arrays, shape, mode, stream);
+    detail::launch_layernorm_backward<Variant, BlockSize, true>(function, arrays, shape, mode,
+                                                                stream);
   } else {
-    detail::launch_layernorm_backward<detail::without_residual(Variant), BlockSize>(
-        function, arrays, shape, mode, stream);
+    detail::launch_layernorm_backward<Variant, BlockSize>(function, arrays, shape, mode, stream);
   }
 }
 

@@ -49,10 +49,9 @@ class backward_problem : public layernorm_backward_problem {
 
   template <layernorm_backward_variant Variant, int BlockSize>
   void launch(cudaStream_t stream) {
-    const std::size_t bytes = llmc::layernorm_backward_workspace_bytes(shape_);
-    llmc::layernorm_backward<Variant, BlockSize>(dinp_, dweight_, dbias_, {workspace(bytes), bytes},
-                                                 dout_, inp_, weight_, mean_, rstd_, shape_, mode(),
-                                                 stream);
+    llmc::layernorm_backward<Variant, BlockSize>(
+        dinp_, dweight_, dbias_, scratch(llmc::layernorm_backward_workspace_bytes(shape_)), dout_,
+        inp_, weight_, mean_, rstd_, shape_, mode(), stream);
   }
 
   call_cost cost() const override { return costs::layernorm_backward(shape_, mode()); }

@@ -58,10 +58,10 @@ class backward_problem : public layernorm_backward_problem {
 
   template <residual_layernorm_backward_variant Variant, int BlockSize>
   void launch(cudaStream_t stream) {
-    const std::size_t bytes = llmc::residual_layernorm_backward_workspace_bytes(shape_);
     llmc::residual_layernorm_backward<Variant, BlockSize>(
-        dinp_, or_null(dinp_bias_), dweight_, dbias_, {workspace(bytes), bytes}, dout_, dresidual_,
-        inp_, weight_, mean_, rstd_, shape_, mode(), stream);
+        dinp_, or_null(dinp_bias_), dweight_, dbias_,
+        scratch(llmc::residual_layernorm_backward_workspace_bytes(shape_)), dout_, dresidual_, inp_,
+        weight_, mean_, rstd_, shape_, mode(), stream);
   }
 
   call_cost cost() const override {
