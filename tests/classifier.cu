@@ -34,7 +34,7 @@ results classify(const classifier_case& c, float scale, int misalignment = 0) {
   output logits(c.logits, misalignment), losses(c.shape.rows, misalignment);
   run({&logits, &losses}, [&](cudaStream_t s) {
     llmc::classifier_forward_backward<Variant, BlockSize>(logits, losses, counter, targets, c.shape,
-                                                          scale, s);
+                                                          {scale}, s);
   });
   counter.check(c.out_of_range);
   return {losses.values(), logits.values()};
@@ -167,13 +167,34 @@ TEMPLATE_LIST_TEST_CASE("classifier_forward_backward follows the formula at infi
   CHECK(c.row(actual.dlogits, 5) == std::vector<float>{0, 0, 0, 0});
 }
 
+TEMPLATE_LIST_TEST_CASE("classifier_forward_backward multiplies by each row's own gradient",
+                        "[classifier]", ladder) {
+  LLMC_REQUIRE_GPU();
+  const classifier_shape shape =
+      GENERATE(classifier_shape{7, 501, 503}, classifier_shape{7, 10001, 10004});
+  const std::vector<float> own = random_normal(shape.rows, 3);
+  const classifier_case of_each(shape, own);
+  const buffer<float> dlosses(own);
+  const buffer<std::int32_t> targets(of_each.targets);
+  constexpr float scale = 0.3f;
+  output logits(of_each.logits), losses(shape.rows);
+  run({&logits, &losses}, [&](cudaStream_t s) {
+    llmc::classifier_forward_backward<TestType::variant, TestType::block_size>(
+        logits, losses, nullptr, targets, shape, {scale, dlosses}, s);
+  });
+  std::vector<float> products = own;
+  for (float& d : products) d *= scale;
+  check_dlogits(classifier_case(shape, products), logits.values());
+  check_losses(of_each, losses.values());
+}
+
 TEST_CASE("classifier_forward_backward does without a counter", "[classifier]") {
   LLMC_REQUIRE_GPU();
   const classifier_case c = random_case({7, 33, 33});
   const buffer<std::int32_t> targets(c.targets);
   output logits(c.logits), losses(c.shape.rows);
   run({&logits, &losses}, [&](cudaStream_t s) {
-    llmc::classifier_forward_backward(logits, losses, nullptr, targets, c.shape, dloss, s);
+    llmc::classifier_forward_backward(logits, losses, nullptr, targets, c.shape, {dloss}, s);
   });
   check_losses(c, losses.values());
 }
@@ -195,7 +216,7 @@ TEST_CASE("classifier_forward_backward takes more than 2^31 logits", "[classifie
   check_cuda(cudaDeviceSynchronize());
   const stream s;
   llmc::classifier_forward_backward(logits, losses, nullptr, targets,
-                                    {rows, last.shape.vocabulary, stride}, dloss, s);
+                                    {rows, last.shape.vocabulary, stride}, {dloss}, s);
   s.synchronize();
 
   std::vector<float> dlogits(last.logits.size());
@@ -208,10 +229,11 @@ TEST_CASE("classifier_forward_backward takes more than 2^31 logits", "[classifie
 TEST_CASE("classifier_forward_backward refuses what it cannot do", "[classifier]") {
   check_refusals("llmc::classifier_forward_backward", llmc::classifier_forward_backward<>,
                  array{"logits"}, array{"losses"}, optional_array{}, array{"targets"},
-                 classifier_shape{2, 3, 4}, dloss, nullptr);
+                 classifier_shape{2, 3, 4}, llmc::loss_gradient{dloss}, nullptr);
   const auto call = [](classifier_shape shape) {
     return [=] {
-      llmc::classifier_forward_backward(nullptr, nullptr, nullptr, nullptr, shape, dloss, nullptr);
+      llmc::classifier_forward_backward(nullptr, nullptr, nullptr, nullptr, shape, {dloss},
+                                        nullptr);
     };
   };
   check_refused("llmc::classifier_forward_backward: vocabulary must be at least 1, got 0",

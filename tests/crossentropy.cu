@@ -41,7 +41,8 @@ std::vector<float> backward(const classifier_case& c, int misalignment) {
   const buffer<std::int32_t> targets(c.targets, misalignment);
   output dlogits(c.shape.rows * c.shape.padded_vocabulary, misalignment);
   run({&dlogits}, [&](cudaStream_t s) {
-    llmc::crossentropy_backward<Variant, BlockSize>(dlogits, dlosses, logits, targets, c.shape, s);
+    llmc::crossentropy_backward<Variant, BlockSize>(dlogits, logits, targets, c.shape,
+                                                    {1.0f, dlosses}, s);
   });
   return dlogits.values();
 }
@@ -211,9 +212,34 @@ TEMPLATE_TEST_CASE_SIG("crossentropy_backward may write dlogits over logits", "[
   const buffer<std::int32_t> targets(c.targets);
   output dlogits(c.logits);
   run({&dlogits}, [&](cudaStream_t s) {
-    llmc::crossentropy_backward<Variant, BlockSize>(dlogits, dlosses, dlogits, targets, c.shape, s);
+    llmc::crossentropy_backward<Variant, BlockSize>(dlogits, dlogits, targets, c.shape,
+                                                    {1.0f, dlosses}, s);
   });
   check_dlogits(c, dlogits.values());
+}
+
+TEMPLATE_TEST_CASE_SIG("crossentropy_backward multiplies by a scale and by each row's own gradient",
+                       "[crossentropy]",
+                       ((crossentropy_backward_variant Variant, int BlockSize), Variant, BlockSize),
+                       (crossentropy_backward_variant::automatic, 256),
+                       (crossentropy_backward_variant::thread_per_element, 96),
+                       (crossentropy_backward_variant::thread_per_row, 32),
+                       (crossentropy_backward_variant::warp_per_row, 96)) {
+  LLMC_REQUIRE_GPU();
+  const classifier_case c = random_case(GENERATE(classifier_shape{7, 501, 503},  //
+                                                 classifier_shape{7, 10001, 10004}));
+  const bool each = GENERATE(true, false);
+  constexpr float scale = 0.3f;
+  const buffer<float> logits(c.logits), dlosses(c.dlosses);
+  const buffer<std::int32_t> targets(c.targets);
+  output dlogits(c.shape.rows * c.shape.padded_vocabulary);
+  run({&dlogits}, [&](cudaStream_t s) {
+    llmc::crossentropy_backward<Variant, BlockSize>(dlogits, logits, targets, c.shape,
+                                                    {scale, each ? dlosses.get() : nullptr}, s);
+  });
+  std::vector<float> products = c.dlosses;
+  for (float& d : products) d = each ? scale * d : scale;
+  check_dlogits(classifier_case(c.shape, products), dlogits.values());
 }
 
 TEST_CASE("crossentropy_forward refuses what it cannot do", "[crossentropy]") {
@@ -232,10 +258,10 @@ TEST_CASE("crossentropy_forward refuses what it cannot do", "[crossentropy]") {
 
 TEST_CASE("crossentropy_backward refuses what it cannot do", "[crossentropy]") {
   check_refusals("llmc::crossentropy_backward", llmc::crossentropy_backward<>, array{"dlogits"},
-                 array{"dlosses"}, array{"logits"}, array{"targets"}, classifier_shape{2, 3, 4},
-                 nullptr);
+                 array{"logits"}, array{"targets"}, classifier_shape{2, 3, 4},
+                 llmc::loss_gradient{}, nullptr);
   const auto call = [](classifier_shape shape) {
-    return [=] { llmc::crossentropy_backward(nullptr, nullptr, nullptr, nullptr, shape, nullptr); };
+    return [=] { llmc::crossentropy_backward(nullptr, nullptr, nullptr, shape, {}, nullptr); };
   };
   check_refused("llmc::crossentropy_backward: vocabulary must be at least 1, got 0",
                 call({1, 0, 1}));

@@ -128,7 +128,8 @@ void check_backward(const layernorm_case& c, accumulation mode, int misalignment
   output dinp(c.shape.rows * c.shape.channels, misalignment);
   output dweight(c.shape.channels, mode), dbias(c.shape.channels, mode);
   run({&dinp, &dweight, &dbias}, [&](cudaStream_t s) {
-    llmc::layernorm_backward<Variant, BlockSize>(dinp, dweight, dbias, workspace.get(), dout, inp,
+    llmc::layernorm_backward<Variant, BlockSize>(dinp, dweight, dbias,
+                                                 {workspace.get(), workspace.size()}, dout, inp,
                                                  weight, mean, rstd, c.shape, mode, s);
   });
   CHECK(workspace.guards_intact());
@@ -336,11 +337,12 @@ TEST_CASE("layernorm_backward in shared memory takes what fits there and no more
   const std::int64_t most = llmc::detail::most_channels_in_shared_memory("test", 2);
   check_backward<in_shared_memory, 1024>(layernorm_case({19, most}), accumulation::overwrite, 0);
   const buffer<float> x(1);
-  CHECK_THROWS_WITH(
-      (llmc::layernorm_backward<in_shared_memory, 1024>(x, x, x, x.get(), x, x, x, x, x,
-                                                        {1, most + 1}, accumulation::add, nullptr)),
-      "llmc::layernorm_backward: the variant shared_partials takes at most " +
-          std::to_string(most) + " channels on this device, got " + std::to_string(most + 1));
+  CHECK_THROWS_WITH((llmc::layernorm_backward<in_shared_memory, 1024>(
+                        x, x, x, {x.get(), llmc::layernorm_backward_workspace_bytes({1, most + 1})},
+                        x, x, x, x, x, {1, most + 1}, accumulation::add, nullptr)),
+                    "llmc::layernorm_backward: the variant shared_partials takes at most " +
+                        std::to_string(most) + " channels on this device, got " +
+                        std::to_string(most + 1));
 }
 
 TEMPLATE_TEST_CASE_SIG("layernorm_backward may write dinp over dout", "[layernorm]",
@@ -356,9 +358,9 @@ TEMPLATE_TEST_CASE_SIG("layernorm_backward may write dinp over dout", "[layernor
       static_cast<std::int64_t>(llmc::layernorm_backward_workspace_bytes(c.shape)));
   output dinp(c.dout), dweight(c.shape.channels), dbias(c.shape.channels);
   run({&dinp, &dweight, &dbias}, [&](cudaStream_t s) {
-    llmc::layernorm_backward<Variant, BlockSize>(dinp, dweight, dbias, workspace.get(), dinp, inp,
-                                                 weight, mean, rstd, c.shape,
-                                                 accumulation::overwrite, s);
+    llmc::layernorm_backward<Variant, BlockSize>(
+        dinp, dweight, dbias, {workspace.get(), workspace.size()}, dinp, inp, weight, mean, rstd,
+        c.shape, accumulation::overwrite, s);
   });
   check_close("dinp", dinp.values(), c.dinp, row_tolerance(c, 4.0));
   check_close("dweight", dweight.values(), c.dweight, sum_tolerance(70, 8 * largest_rstd(c)));
@@ -375,7 +377,7 @@ TEMPLATE_TEST_CASE_SIG("layernorm_backward over no rows gives zero or leaves wha
   const accumulation mode = GENERATE(accumulation::overwrite, accumulation::add);
   output dweight(5, mode), dbias(5, mode);
   run({&dweight, &dbias}, [&](cudaStream_t s) {
-    llmc::layernorm_backward<Variant, BlockSize>(nullptr, dweight, dbias, nullptr, nullptr, nullptr,
+    llmc::layernorm_backward<Variant, BlockSize>(nullptr, dweight, dbias, {}, nullptr, nullptr,
                                                  nullptr, nullptr, nullptr, {0, 5}, mode, s);
   });
   check_close("dweight", dweight.values(), expected_gradient({0, 0, 0, 0, 0}, mode), {0, 0});
@@ -418,21 +420,32 @@ TEST_CASE("layernorm_forward refuses bad arguments", "[layernorm]") {
 
 TEST_CASE("layernorm_backward refuses bad arguments", "[layernorm]") {
   float x = 0;
-  const auto backward = [&](float* dinp, float* dweight, void* workspace, row_shape shape) {
-    llmc::layernorm_backward(dinp, dweight, &x, workspace, &x, &x, &x, &x, &x, shape,
-                             accumulation::add, nullptr);
+  alignas(16) float scratch[4] = {};
+  const std::size_t bytes = llmc::layernorm_backward_workspace_bytes({1, 2});
+  REQUIRE(bytes == sizeof scratch);
+  const llmc::workspace enough{scratch, bytes};
+  const auto backward = [&](float* dinp, float* dweight, llmc::workspace w, row_shape shape) {
+    llmc::layernorm_backward(dinp, dweight, &x, w, &x, &x, &x, &x, &x, shape, accumulation::add,
+                             nullptr);
   };
-  CHECK_THROWS_WITH(backward(&x, &x, &x, {-1, 4}),
+  CHECK_THROWS_WITH(backward(&x, &x, enough, {-1, 4}),
                     "llmc::layernorm_backward: rows must be at least 0, got -1");
-  CHECK_THROWS_WITH(backward(nullptr, &x, &x, {1, 1}),
+  CHECK_THROWS_WITH(backward(nullptr, &x, enough, {1, 2}),
                     "llmc::layernorm_backward: dinp must not be null");
-  CHECK_THROWS_WITH(backward(&x, nullptr, &x, {0, 1}),
+  CHECK_THROWS_WITH(backward(&x, nullptr, enough, {0, 2}),
                     "llmc::layernorm_backward: dweight must not be null");
-  CHECK_THROWS_WITH(backward(&x, &x, nullptr, {1, 1}),
-                    "llmc::layernorm_backward: workspace must not be null");
-  CHECK_THROWS_AS((llmc::layernorm_backward<layernorm_backward_variant::register_partials, 64>(
-                      &x, &x, &x, &x, &x, &x, &x, &x, &x, {1, 2049}, accumulation::add, nullptr)),
-                  llmc::unsupported);
+  CHECK_THROWS_WITH(backward(&x, &x, {}, {1, 2}),
+                    "llmc::layernorm_backward: workspace must have 16 bytes, got null");
+  CHECK_THROWS_WITH(backward(&x, &x, {scratch, bytes - 1}, {1, 2}),
+                    "llmc::layernorm_backward: workspace must have at least 16 bytes, got 15");
+  CHECK_THROWS_WITH(backward(&x, &x, {scratch + 1, bytes}, {1, 2}),
+                    "llmc::layernorm_backward: workspace must be aligned to 16 bytes, got an "
+                    "address 4 bytes past that");
+  const llmc::workspace large{scratch, llmc::layernorm_backward_workspace_bytes({1, 2049})};
+  CHECK_THROWS_AS(
+      (llmc::layernorm_backward<layernorm_backward_variant::register_partials, 64>(
+          &x, &x, &x, large, &x, &x, &x, &x, &x, {1, 2049}, accumulation::add, nullptr)),
+      llmc::unsupported);
   CHECK_THROWS_WITH(
       llmc::layernorm_backward_workspace_bytes({1, -3}),
       "llmc::layernorm_backward_workspace_bytes: channels must be at least 1, got -3");

@@ -99,8 +99,8 @@ void check_backward(const residual_layernorm_case& c, accumulation mode, int mis
       dbias(c.shape.channels, mode);
   run({&dinp, &dinp_bias, &dweight, &dbias}, [&](cudaStream_t s) {
     llmc::residual_layernorm_backward<Variant, BlockSize>(
-        dinp, dinp_bias, dweight, dbias, workspace.get(), dout, dresidual, residual, weight, mean,
-        rstd, c.shape, mode, s);
+        dinp, dinp_bias, dweight, dbias, {workspace.get(), workspace.size()}, dout, dresidual,
+        residual, weight, mean, rstd, c.shape, mode, s);
   });
   CHECK(workspace.guards_intact());
   check_column_sums("dinp_bias", dinp_bias.values(), dinp.values(), mode);
@@ -273,10 +273,10 @@ TEMPLATE_TEST_CASE_SIG("residual_layernorm_backward may write dinp over dout or 
   output dinp(over_dout ? c.dout : c.dresidual), dinp_bias(channels), dweight(channels),
       dbias(channels);
   run({&dinp, &dinp_bias, &dweight, &dbias}, [&](cudaStream_t s) {
-    llmc::residual_layernorm_backward<Variant>(dinp, dinp_bias, dweight, dbias, workspace.get(),
-                                               over_dout ? dinp : dout.get(),
-                                               over_dout ? dresidual.get() : dinp, residual, weight,
-                                               mean, rstd, c.shape, accumulation::overwrite, s);
+    llmc::residual_layernorm_backward<Variant>(
+        dinp, dinp_bias, dweight, dbias, {workspace.get(), workspace.size()},
+        over_dout ? dinp : dout.get(), over_dout ? dresidual.get() : dinp, residual, weight, mean,
+        rstd, c.shape, accumulation::overwrite, s);
   });
   check_column_sums("dinp_bias", dinp_bias.values(), dinp.values(), accumulation::overwrite);
   check_close("dinp", dinp.values(), c.dinp, c.row_tolerance(4.0));
@@ -300,9 +300,9 @@ TEMPLATE_TEST_CASE_SIG(
   const buffer<unsigned char> workspace(c.workspace_bytes());
   output dinp(rows * channels), dweight(channels), dbias(channels);
   run({&dinp, &dweight, &dbias}, [&](cudaStream_t s) {
-    llmc::residual_layernorm_backward<Variant>(dinp, nullptr, dweight, dbias, workspace.get(), dout,
-                                               nullptr, residual, weight, mean, rstd, c.shape,
-                                               accumulation::overwrite, s);
+    llmc::residual_layernorm_backward<Variant>(
+        dinp, nullptr, dweight, dbias, {workspace.get(), workspace.size()}, dout, nullptr, residual,
+        weight, mean, rstd, c.shape, accumulation::overwrite, s);
   });
   std::vector<double> expected = c.dinp;
   for (std::size_t i = 0; i < expected.size(); ++i) expected[i] -= c.dresidual[i];
@@ -320,7 +320,7 @@ TEMPLATE_TEST_CASE_SIG(
   const accumulation mode = GENERATE(accumulation::overwrite, accumulation::add);
   output dinp_bias(5, mode), dweight(5, mode), dbias(5, mode);
   run({&dinp_bias, &dweight, &dbias}, [&](cudaStream_t s) {
-    llmc::residual_layernorm_backward<Variant>(nullptr, dinp_bias, dweight, dbias, nullptr, nullptr,
+    llmc::residual_layernorm_backward<Variant>(nullptr, dinp_bias, dweight, dbias, {}, nullptr,
                                                nullptr, nullptr, nullptr, nullptr, nullptr, {0, 5},
                                                mode, s);
   });
@@ -360,21 +360,33 @@ TEMPLATE_TEST_CASE_SIG("residual_layernorm_backward refuses bad arguments", "[re
                        residual_layernorm_backward_variant::separate_passes,
                        residual_layernorm_backward_variant::warp_per_row) {
   float x = 0;
-  const auto backward = [&](float* dinp, float* dweight, void* workspace, row_shape shape) {
-    llmc::residual_layernorm_backward<Variant>(dinp, nullptr, dweight, &x, workspace, &x, nullptr,
-                                               &x, &x, &x, &x, shape, accumulation::add, nullptr);
+  alignas(16) float scratch[8] = {};
+  const std::size_t bytes = llmc::residual_layernorm_backward_workspace_bytes({1, 2});
+  REQUIRE(bytes == 24);
+  const llmc::workspace enough{scratch, bytes};
+  const auto backward = [&](float* dinp, float* dweight, llmc::workspace w, row_shape shape) {
+    llmc::residual_layernorm_backward<Variant>(dinp, nullptr, dweight, &x, w, &x, nullptr, &x, &x,
+                                               &x, &x, shape, accumulation::add, nullptr);
   };
-  CHECK_THROWS_WITH(backward(&x, &x, &x, {1, 0}),
+  CHECK_THROWS_WITH(backward(&x, &x, enough, {1, 0}),
                     "llmc::residual_layernorm_backward: channels must be at least 1, got 0");
-  CHECK_THROWS_WITH(backward(&x, nullptr, &x, {0, 1}),
+  CHECK_THROWS_WITH(backward(&x, nullptr, enough, {0, 2}),
                     "llmc::residual_layernorm_backward: dweight must not be null");
-  CHECK_THROWS_WITH(backward(nullptr, &x, &x, {1, 1}),
+  CHECK_THROWS_WITH(backward(nullptr, &x, enough, {1, 2}),
                     "llmc::residual_layernorm_backward: dinp must not be null");
-  CHECK_THROWS_WITH(backward(&x, &x, nullptr, {1, 1}),
-                    "llmc::residual_layernorm_backward: workspace must not be null");
+  CHECK_THROWS_WITH(backward(&x, &x, {}, {1, 2}),
+                    "llmc::residual_layernorm_backward: workspace must have 24 bytes, got null");
+  CHECK_THROWS_WITH(
+      backward(&x, &x, {scratch, bytes - 1}, {1, 2}),
+      "llmc::residual_layernorm_backward: workspace must have at least 24 bytes, got 23");
+  CHECK_THROWS_WITH(backward(&x, &x, {scratch + 1, bytes}, {1, 2}),
+                    "llmc::residual_layernorm_backward: workspace must be aligned to 16 bytes, got "
+                    "an address 4 bytes past that");
+  const llmc::workspace large{scratch,
+                              llmc::residual_layernorm_backward_workspace_bytes({1, 2049})};
   CHECK_THROWS_AS(
       (llmc::residual_layernorm_backward<residual_layernorm_backward_variant::register_partials,
-                                         64>(&x, &x, &x, &x, &x, &x, nullptr, &x, &x, &x, &x,
+                                         64>(&x, &x, &x, &x, large, &x, nullptr, &x, &x, &x, &x,
                                              {1, 2049}, accumulation::add, nullptr)),
       llmc::unsupported);
 }

@@ -13,14 +13,16 @@
 
 #include <array>
 #include <cstdint>
+#include <type_traits>
 
 #include <llmc/detail/attention/scores.hpp>
 #include <llmc/detail/checks.hpp>
 #include <llmc/detail/launch.cuh>
 #include <llmc/detail/namespace.hpp>
-#include <llmc/device/memory/pack.cuh>
-#include <llmc/device/row/causal_softmax_row.cuh>
-#include <llmc/device/row/row_workers.cuh>
+#include <llmc/detail/row/scores.cuh>
+#include <llmc/device/row/row.cuh>
+#include <llmc/device/row/row_partly_kept.cuh>
+#include <llmc/device/row/softmax.cuh>
 #include <llmc/types.hpp>
 
 // ---- forward ----
@@ -73,8 +75,7 @@ constexpr const char* to_string(causal_softmax_forward_variant variant) {
   return "unknown";
 }
 
-/// Threads a block: on an H100 no other number is more than 4% faster for the default variant at
-/// GPT-2 124M's sizes.
+/// Threads a block.
 template <causal_softmax_forward_variant Variant>
 inline constexpr int causal_softmax_forward_block_size = 256;
 
@@ -83,54 +84,63 @@ LLMC_TYPES_END
 LLMC_NAMESPACE_BEGIN
 namespace detail {
 
-/// Threads of a block that each keep parts of rows in registers.
-inline constexpr int most_row_keepers = 512;
-
-template <class Workers, bool Online>
-__global__ void __launch_bounds__(1024)
-    causal_softmax_forward_kernel(float* out, const float* inp, std::int64_t rows,
-                                  std::int64_t keys, float scale) {
-  __shared__ typename Workers::storage storage;
-  const Workers workers(storage);
-  device::for_each_row(workers, rows, [&](std::int64_t row) {
-    const std::int64_t offset = row * keys;
-    const std::int64_t visible = row % keys + 1;
-    if constexpr (Online) {
-      device::causal_softmax_row_online(workers, out + offset, inp + offset, scale, visible, keys);
-    } else {
-      device::causal_softmax_row(workers, out + offset, inp + offset, scale, visible, keys);
-    }
-  });
-}
-
+/// A row of which a warp keeps up to 1024 numbers in registers, or 512 where they are read a float
+/// at a time.
 template <int Width>
-__global__ void __launch_bounds__(most_row_keepers)
-    causal_softmax_forward_kept_kernel(float* out, const float* inp, std::int64_t rows,
-                                       std::int64_t keys, float scale) {
-  device::for_each_row(device::whole_warp(), rows, [&](std::int64_t row) {
-    const std::int64_t offset = row * keys;
-    device::causal_softmax_row_kept<Width>(out + offset, inp + offset, scale, row % keys + 1, keys);
-  });
+struct scores_partly_kept {
+  using group = device::whole_warp<>;
+  static constexpr device::softmax_sum sum = device::softmax_sum::online;
+  static constexpr int most_threads = 512;
+
+  __device__ __forceinline__ static auto row(float*, const float* from, std::int64_t count) {
+    return device::row_partly_kept < group, Width, Width == 1 ? 16 : 8 > (from, count);
+  }
+};
+
+// causal_softmax goes through a row one score at a time.
+template <class Group, device::softmax_sum Sum>
+using causal_scores = scores_in_memory<Group, 1, Sum, device::any_block_size, 1>;
+
+/// What the variant does to rows, for both passes. Width is that of scores_partly_kept.
+template <auto Variant, int Width>
+constexpr auto causal_softmax_scores() {
+  using variant = decltype(Variant);
+  using device::softmax_sum;
+  if constexpr (Variant == variant::thread_per_row) {
+    return causal_scores<device::lone_thread<>, softmax_sum::after_maximum>{};
+  } else if constexpr (Variant == variant::block_per_row) {
+    return causal_scores<device::whole_block<>, softmax_sum::after_maximum>{};
+  } else if constexpr (Variant == variant::warp_per_row) {
+    return causal_scores<device::whole_warp<>, softmax_sum::after_maximum>{};
+  } else if constexpr (std::is_same_v<variant, causal_softmax_forward_variant>) {
+    if constexpr (Variant == variant::online_thread_per_row) {
+      return causal_scores<device::lone_thread<>, softmax_sum::online>{};
+    } else if constexpr (Variant == variant::online_warp_per_row) {
+      return causal_scores<device::whole_warp<>, softmax_sum::online>{};
+    } else {
+      return scores_partly_kept<Width>{};
+    }
+  } else {
+    return scores_partly_kept<Width>{};
+  }
 }
 
-/// Who shares a row of the variants `thread_per_row`, `block_per_row`, `warp_per_row` and those
-/// named after them.
-template <auto Variant>
-struct row_workers_of {
-  using type = device::whole_warp;
-};
-template <>
-struct row_workers_of<causal_softmax_forward_variant::thread_per_row> {
-  using type = device::lone_thread;
-};
-template <>
-struct row_workers_of<causal_softmax_forward_variant::online_thread_per_row> {
-  using type = device::lone_thread;
-};
-template <>
-struct row_workers_of<causal_softmax_forward_variant::block_per_row> {
-  using type = device::whole_block;
-};
+/// Query t of a head sees the first t + 1 keys; what belongs to the others becomes 0.
+template <class Scores>
+__global__ void __launch_bounds__(Scores::most_threads)
+    causal_softmax_rows_kernel(float* out, const float* inp, std::int64_t rows, std::int64_t keys,
+                               float scale) {
+  using row_group = typename Scores::group;
+  __shared__ typename row_group::storage storage;
+  const row_group group(storage);
+  group.for_each_row(rows, [&](std::int64_t row) {
+    const std::int64_t offset = row * keys;
+    const auto visible = Scores::row(nullptr, inp + offset, row % keys + 1);
+    const device::scaled_row scores(visible, scale);
+    device::softmax_row<Scores::sum>(group, out + offset, scores);
+    device::clear_row<decltype(visible)::end_width>(group, out + offset, visible.end(), keys);
+  });
+}
 
 }  // namespace detail
 
@@ -155,7 +165,7 @@ void causal_softmax_forward(float* out, const float* inp, attention_shape shape,
       Variant == variant::automatic || Variant == variant::row_in_registers;
   static_assert(detail::is_block_size(BlockSize),
                 "causal_softmax_forward: BlockSize must be a multiple of 32 between 32 and 1024");
-  static_assert(!in_registers || BlockSize <= detail::most_row_keepers,
+  static_assert(!in_registers || BlockSize <= detail::scores_partly_kept<1>::most_threads,
                 "causal_softmax_forward: the variant row_in_registers takes a BlockSize of at most "
                 "512");
   constexpr const char* function = "llmc::causal_softmax_forward";
@@ -165,23 +175,13 @@ void causal_softmax_forward(float* out, const float* inp, attention_shape shape,
   checks::require_pointer(function, "out", out);
   checks::require_pointer(function, "inp", inp);
 
-  if constexpr (in_registers) {
-    const std::int64_t blocks = detail::ceil_div(rows, BlockSize / device::warp_size);
-    detail::with_access_width(detail::is_16_byte_accessible(shape.sequence, out, inp),
-                              [&](auto width) {
-                                detail::launch({function, blocks, BlockSize, 0, stream},
-                                               detail::causal_softmax_forward_kept_kernel<width()>,
-                                               out, inp, rows, shape.sequence, scale);
-                              });
-  } else {
-    using workers = typename detail::row_workers_of<Variant>::type;
-    constexpr bool online =
-        Variant == variant::online_thread_per_row || Variant == variant::online_warp_per_row;
-    const std::int64_t blocks = detail::ceil_div(rows, workers::rows_per_block(BlockSize));
-    detail::launch({function, blocks, BlockSize, 0, stream},
-                   detail::causal_softmax_forward_kernel<workers, online>, out, inp, rows,
-                   shape.sequence, scale);
-  }
+  const bool wide = detail::is_16_byte_accessible(shape.sequence, out, inp);
+  detail::with_access_width(in_registers && wide, [&](auto width) {
+    using scores = decltype(detail::causal_softmax_scores<Variant, width()>());
+    detail::launch_over_rows<scores>(function, rows, BlockSize, 0, stream,
+                                     detail::causal_softmax_rows_kernel<scores>, out, inp, rows,
+                                     shape.sequence, scale);
+  });
 }
 
 LLMC_NAMESPACE_END
@@ -231,8 +231,7 @@ constexpr const char* to_string(causal_softmax_backward_variant variant) {
   return "unknown";
 }
 
-/// Threads a block: on an H100 no other number is more than 4% faster for the default variant at
-/// GPT-2 124M's sizes.
+/// Threads a block.
 template <causal_softmax_backward_variant Variant>
 inline constexpr int causal_softmax_backward_block_size = 256;
 
@@ -247,32 +246,24 @@ struct causal_softmax_backward_arrays {
   const float* out;
 };
 
-template <class Workers>
-__global__ void __launch_bounds__(1024)
-    causal_softmax_backward_ladder_kernel(causal_softmax_backward_arrays a, std::int64_t rows,
-                                          std::int64_t keys, float scale) {
-  __shared__ typename Workers::storage storage;
-  const Workers workers(storage);
-  device::for_each_row(workers, rows, [&](std::int64_t row) {
-    const std::int64_t offset = row * keys;
-    device::causal_softmax_backward_row(workers, a.dinp + offset, a.dout + offset, a.out + offset,
-                                        scale, row % keys + 1, keys);
-  });
-}
-
-/// Unpaired, a warp has one row at a time. Paired, it has two: of a head of T rows (T + 1) / 2
-/// warps take row T - 1 - i and then row i, which for an odd T is the same in the middle.
-template <int Width, bool Paired>
-__global__ void __launch_bounds__(most_row_keepers)
-    causal_softmax_backward_kept_kernel(causal_softmax_backward_arrays a, std::int64_t heads,
+/// Unpaired, a group has one row at a time. Paired, it has two: of a head of T rows (T + 1) / 2
+/// groups take row T - 1 - i and then row i, which for an odd T is the same in the middle.
+template <class Scores, bool Paired>
+__global__ void __launch_bounds__(Scores::most_threads)
+    causal_softmax_backward_rows_kernel(causal_softmax_backward_arrays a, std::int64_t heads,
                                         std::int64_t keys, float scale) {
+  using row_group = typename Scores::group;
+  __shared__ typename row_group::storage storage;
+  const row_group group(storage);
   const auto work = [&](std::int64_t head, std::int64_t t) {
     const std::int64_t offset = (head * keys + t) * keys;
-    device::causal_softmax_backward_row_kept<Width>(a.dinp + offset, a.dout + offset,
-                                                    a.out + offset, scale, t + 1, keys);
+    const auto d = Scores::row(nullptr, a.dout + offset, t + 1);
+    const auto p = Scores::row(nullptr, a.out + offset, t + 1);
+    device::softmax_gradient(group, a.dinp + offset, d, p, scale);
+    device::clear_row<decltype(p)::end_width>(group, a.dinp + offset, p.end(), keys);
   };
   const std::int64_t turns = Paired ? (keys + 1) / 2 : keys;  // of a head
-  device::for_each_row(device::whole_warp(), heads * turns, [&](std::int64_t turn) {
+  group.for_each_row(heads * turns, [&](std::int64_t turn) {
     const std::int64_t head = turn / turns;
     const std::int64_t t = turn % turns;
     for (std::int64_t row = Paired ? keys - 1 - t : t;; row = t) {
@@ -281,15 +272,6 @@ __global__ void __launch_bounds__(most_row_keepers)
     }
   });
 }
-
-template <>
-struct row_workers_of<causal_softmax_backward_variant::thread_per_row> {
-  using type = device::lone_thread;
-};
-template <>
-struct row_workers_of<causal_softmax_backward_variant::block_per_row> {
-  using type = device::whole_block;
-};
 
 }  // namespace detail
 
@@ -316,7 +298,7 @@ void causal_softmax_backward(float* dinp, const float* dout, const float* out,
   constexpr bool in_registers = paired || Variant == variant::row_in_registers;
   static_assert(detail::is_block_size(BlockSize),
                 "causal_softmax_backward: BlockSize must be a multiple of 32 between 32 and 1024");
-  static_assert(!in_registers || BlockSize <= detail::most_row_keepers,
+  static_assert(!in_registers || BlockSize <= detail::scores_partly_kept<1>::most_threads,
                 "causal_softmax_backward: the variants row_in_registers and paired_rows take a "
                 "BlockSize of at most 512");
   constexpr const char* function = "llmc::causal_softmax_backward";
@@ -328,24 +310,16 @@ void causal_softmax_backward(float* dinp, const float* dout, const float* out,
   checks::require_pointer(function, "out", out);
 
   const std::int64_t keys = shape.sequence;
+  const std::int64_t heads = shape.batch * shape.heads;
+  const std::int64_t turns = heads * (paired ? detail::ceil_div(keys, 2) : keys);
   const detail::causal_softmax_backward_arrays arrays{dinp, dout, out};
-  if constexpr (in_registers) {
-    const std::int64_t heads = shape.batch * shape.heads;
-    const std::int64_t turns = heads * (paired ? detail::ceil_div(keys, 2) : keys);
-    const std::int64_t blocks = detail::ceil_div(turns, BlockSize / device::warp_size);
-    detail::with_access_width(
-        detail::is_16_byte_accessible(keys, dinp, dout, out), [&](auto width) {
-          detail::launch({function, blocks, BlockSize, 0, stream},
-                         detail::causal_softmax_backward_kept_kernel<width(), paired>, arrays,
-                         heads, keys, scale);
-        });
-  } else {
-    using workers = typename detail::row_workers_of<Variant>::type;
-    const std::int64_t blocks = detail::ceil_div(rows, workers::rows_per_block(BlockSize));
-    detail::launch({function, blocks, BlockSize, 0, stream},
-                   detail::causal_softmax_backward_ladder_kernel<workers>, arrays, rows, keys,
-                   scale);
-  }
+  const bool wide = detail::is_16_byte_accessible(keys, dinp, dout, out);
+  detail::with_access_width(in_registers && wide, [&](auto width) {
+    using scores = decltype(detail::causal_softmax_scores<Variant, width()>());
+    detail::launch_over_rows<scores>(function, turns, BlockSize, 0, stream,
+                                     detail::causal_softmax_backward_rows_kernel<scores, paired>,
+                                     arrays, heads, keys, scale);
+  });
 }
 
 LLMC_NAMESPACE_END

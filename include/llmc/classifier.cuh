@@ -3,7 +3,7 @@
 /// language model needs and the largest array it touches.
 ///
 ///     losses[row]    = log(sum_{c < V} exp(logits[row][c])) - logits[row][target]
-///     logits[row][c] = (softmax(logits[row])[c] - (c == target)) * dloss
+///     logits[row][c] = (softmax(logits[row])[c] - (c == target)) * dloss(row)
 ///
 /// Rows are Vp >= V apart; the padding columns [V, Vp) take no part.
 #pragma once
@@ -11,17 +11,14 @@
 #include <llmc/detail/cuda_only.hpp>
 
 #include <array>
+#include <cstddef>
 #include <cstdint>
 
 #include <llmc/detail/checks.hpp>
-#include <llmc/detail/classifier/ladder.cuh>
-#include <llmc/detail/crossentropy/ladder.cuh>
+#include <llmc/detail/crossentropy/kernels.cuh>
 #include <llmc/detail/launch.cuh>
 #include <llmc/detail/namespace.hpp>
-#include <llmc/detail/softmax/row_method.cuh>
-#include <llmc/device/row/reduce.cuh>
-#include <llmc/device/row/row_on_chip.cuh>
-#include <llmc/device/row/row_softmax.cuh>
+#include <llmc/detail/row/scores.cuh>
 #include <llmc/types.hpp>
 
 LLMC_TYPES_BEGIN
@@ -85,106 +82,6 @@ inline constexpr int classifier_forward_backward_block_size =
 LLMC_TYPES_END
 
 LLMC_NAMESPACE_BEGIN
-namespace device {
-
-/// Overwrites a row of logits, whose target is a column, with its gradient, by a block; every
-/// thread gets the loss.
-template <int Width, int BlockSize>
-__device__ float classifier_row(float* logits, std::int32_t target, float dloss,
-                                classifier_shape shape,
-                                typename block_reducer<float, BlockSize>::storage& storage) {
-  const float target_logit = logits[target];  // before the statistics' barrier: then it is lost
-  const softmax_statistics statistics =
-      softmax_row_statistics<Width, BlockSize>(logits, shape.vocabulary, storage);
-  crossentropy_gradient_row<Width, BlockSize>(logits, logits, statistics, target, dloss, shape);
-  return crossentropy_loss(statistics, target_logit);
-}
-
-}  // namespace device
-
-namespace detail {
-
-template <int Width, int BlockSize>
-__global__ void __launch_bounds__(BlockSize)
-    classifier_forward_backward_kernel(float* logits, float* losses, std::uint64_t* out_of_range,
-                                       const std::int32_t* targets, classifier_shape shape,
-                                       float dloss) {
-  __shared__ typename device::block_reducer<float, BlockSize>::storage storage;
-  for (std::int64_t row = blockIdx.x; row < shape.rows; row += gridDim.x) {
-    float* x = logits + row * shape.padded_vocabulary;
-    const std::int32_t target = targets[row];
-    float loss = 0.0f;
-    if (device::has_target(shape, target)) {
-      loss = device::classifier_row<Width, BlockSize>(x, target, dloss, shape, storage);
-    } else {
-      device::clear_row<Width, BlockSize>(x, shape.padded_vocabulary);
-      if (threadIdx.x == 0) device::count_missing_target(out_of_range, target);
-    }
-    if (threadIdx.x == 0) losses[row] = loss;
-  }
-}
-
-template <int BlockSize>
-__global__ void __launch_bounds__(BlockSize, device::blocks_with_row_on_chip(BlockSize))
-    classifier_on_chip_kernel(float* logits, float* losses, std::uint64_t* out_of_range,
-                              const std::int32_t* targets, classifier_shape shape, float dloss) {
-  extern __shared__ __align__(16) float rest_of_row[];
-  __shared__ typename device::block_reducer<float, BlockSize>::storage storage;
-  for (std::int64_t row = blockIdx.x; row < shape.rows; row += gridDim.x) {
-    float* x = logits + row * shape.padded_vocabulary;
-    const std::int32_t target = targets[row];
-    float loss = 0.0f;
-    if (device::has_target(shape, target)) {
-      device::row_on_chip<BlockSize> scores(rest_of_row, x, static_cast<int>(shape.vocabulary));
-      const float target_logit = x[target];  // before the statistics' barrier: then it is lost
-      const device::softmax_statistics statistics = device::softmax_exponentials(scores, storage);
-      device::crossentropy_gradient_row(x, scores, statistics, target, dloss, shape);
-      loss = device::crossentropy_loss(statistics, target_logit);
-    } else {
-      device::clear_row<4, BlockSize>(x, shape.padded_vocabulary);
-      if (threadIdx.x == 0) device::count_missing_target(out_of_range, target);
-    }
-    if (threadIdx.x == 0) losses[row] = loss;
-  }
-}
-
-/// The losses, then the gradient over the logits.
-inline void launch_classifier_unfused(const char* function, int block_size, float* logits,
-                                      float* losses, std::uint64_t* out_of_range,
-                                      const std::int32_t* targets, classifier_shape shape,
-                                      float dloss, cudaStream_t stream) {
-  using method = online_warp_method;
-  launch_over_rows<method::workers>(function, shape.rows, block_size, stream,
-                                    crossentropy_forward_rows_kernel<method>, losses, out_of_range,
-                                    logits, targets, shape);
-  launch_over_rows<method::workers>(function, shape.rows, block_size, stream,
-                                    crossentropy_backward_rows_kernel<method, dloss_of_all>, logits,
-                                    dloss_of_all{dloss}, logits, targets, shape);
-}
-
-/// block_per_row, row_on_chip and the choice between them.
-template <classifier_forward_backward_variant Variant, int BlockSize>
-void launch_classifier(const char* function, float* logits, float* losses,
-                       std::uint64_t* out_of_range, const std::int32_t* targets,
-                       classifier_shape shape, float dloss, cudaStream_t stream) {
-  const bool wide = is_16_byte_accessible(shape.padded_vocabulary, logits);
-  if constexpr (Variant != classifier_forward_backward_variant::block_per_row) {
-    if (keeps_row_on_chip<Variant>(function, wide, shape.vocabulary, BlockSize)) {
-      launch({function, shape.rows, BlockSize,
-              row_on_chip_shared_bytes(shape.vocabulary, BlockSize), stream},
-             classifier_on_chip_kernel<BlockSize>, logits, losses, out_of_range, targets, shape,
-             dloss);
-      return;
-    }
-  }
-  with_access_width(wide, [&](auto width) {
-    launch({function, shape.rows, BlockSize, 0, stream},
-           classifier_forward_backward_kernel<width(), BlockSize>, logits, losses, out_of_range,
-           targets, shape, dloss);
-  });
-}
-
-}  // namespace detail
 
 /// The loss of every row and, over the logits, its gradient; see the top of this file for the
 /// formulas.
@@ -195,7 +92,7 @@ void launch_classifier(const char* function, float* logits, float* losses,
 /// @param[in,out] out_of_range one number, to which the targets that are neither in [0, V) nor
 ///                             `ignored_target` are added; may be null
 /// @param[in]     targets      (rows)
-/// @param         dloss        the gradient of each row's loss: 1 / rows for their mean
+/// @param         dlosses      the gradients of the rows' losses: {1.0f / rows} for their mean
 ///
 /// A row whose target is `ignored_target` or out of range has loss 0 and gradient 0, whatever its
 /// logits. A target whose logit is -infinity costs +infinity; a row without any finite logit, or
@@ -206,8 +103,8 @@ template <
     classifier_forward_backward_variant Variant = classifier_forward_backward_variant::automatic,
     int BlockSize = classifier_forward_backward_block_size<Variant>>
 void classifier_forward_backward(float* logits, float* losses, std::uint64_t* out_of_range,
-                                 const std::int32_t* targets, classifier_shape shape, float dloss,
-                                 cudaStream_t stream) {
+                                 const std::int32_t* targets, classifier_shape shape,
+                                 loss_gradient dlosses, cudaStream_t stream) {
   static_assert(
       detail::is_block_size(BlockSize),
       "classifier_forward_backward: BlockSize must be a multiple of 32 between 32 and 1024");
@@ -218,18 +115,27 @@ void classifier_forward_backward(float* logits, float* losses, std::uint64_t* ou
   checks::require_pointer(function, "losses", losses);
   checks::require_pointer(function, "targets", targets);
 
+  const auto launch = [&](auto scores, std::size_t shared_bytes) {
+    using row_scores = decltype(scores);
+    detail::launch_over_rows<row_scores>(function, shape.rows, BlockSize, shared_bytes, stream,
+                                         detail::classifier_kernel<row_scores>, logits, losses,
+                                         out_of_range, targets, shape, dlosses);
+  };
   using variant = classifier_forward_backward_variant;
   if constexpr (Variant == variant::unfused) {
-    detail::launch_classifier_unfused(function, BlockSize, logits, losses, out_of_range, targets,
-                                      shape, dloss, stream);
+    using scores = detail::warp_online;
+    detail::launch_over_rows<scores>(function, shape.rows, BlockSize, 0, stream,
+                                     detail::crossentropy_forward_kernel<scores>, losses,
+                                     out_of_range, logits, targets, shape);
+    detail::launch_over_rows<scores>(function, shape.rows, BlockSize, 0, stream,
+                                     detail::crossentropy_backward_kernel<scores>, logits, dlosses,
+                                     logits, targets, shape);
   } else if constexpr (Variant == variant::thread_per_row || Variant == variant::warp_per_row) {
-    using method = detail::crossentropy_method<Variant>;
-    detail::launch_over_rows<typename method::workers>(
-        function, shape.rows, BlockSize, stream, detail::classifier_rows_kernel<method>, logits,
-        losses, out_of_range, targets, shape, dloss);
+    launch(detail::crossentropy_rung<Variant>{}, 0);
   } else {
-    detail::launch_classifier<Variant, BlockSize>(function, logits, losses, out_of_range, targets,
-                                                  shape, dloss, stream);
+    detail::with_block_scores<Variant, BlockSize, false>(
+        function, detail::is_16_byte_accessible(shape.padded_vocabulary, logits), shape.vocabulary,
+        0, launch);
   }
 }
 

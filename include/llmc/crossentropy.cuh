@@ -11,17 +11,14 @@
 #include <llmc/detail/cuda_only.hpp>
 
 #include <array>
+#include <cstddef>
 #include <cstdint>
 
 #include <llmc/detail/checks.hpp>
-#include <llmc/detail/crossentropy/ladder.cuh>
+#include <llmc/detail/crossentropy/kernels.cuh>
 #include <llmc/detail/launch.cuh>
 #include <llmc/detail/namespace.hpp>
-#include <llmc/detail/softmax/row_method.cuh>
-#include <llmc/device/row/reduce.cuh>
-#include <llmc/device/row/row_on_chip.cuh>
-#include <llmc/device/row/row_softmax.cuh>
-#include <llmc/device/row/row_workers.cuh>
+#include <llmc/detail/row/scores.cuh>
 #include <llmc/types.hpp>
 
 // ---- forward ----
@@ -67,29 +64,6 @@ inline constexpr int crossentropy_forward_block_size =
 LLMC_TYPES_END
 
 LLMC_NAMESPACE_BEGIN
-namespace detail {
-
-template <int Width, int BlockSize>
-__global__ void __launch_bounds__(BlockSize)
-    crossentropy_forward_kernel(float* losses, std::uint64_t* out_of_range, const float* logits,
-                                const std::int32_t* targets, classifier_shape shape) {
-  __shared__ typename device::block_reducer<float, BlockSize>::storage storage;
-  for (std::int64_t row = blockIdx.x; row < shape.rows; row += gridDim.x) {
-    const float* x = logits + row * shape.padded_vocabulary;
-    const std::int32_t target = targets[row];
-    float loss = 0.0f;
-    if (device::has_target(shape, target)) {
-      loss = device::crossentropy_loss(
-          device::softmax_row_statistics<Width, BlockSize>(x, shape.vocabulary, storage),
-          x[target]);
-    } else if (threadIdx.x == 0) {
-      device::count_missing_target(out_of_range, target);
-    }
-    if (threadIdx.x == 0) losses[row] = loss;
-  }
-}
-
-}  // namespace detail
 
 /// The cross-entropy of every row; see the top of this file for the formula.
 ///
@@ -116,19 +90,19 @@ void crossentropy_forward(float* losses, std::uint64_t* out_of_range, const floa
   checks::require_pointer(function, "logits", logits);
   checks::require_pointer(function, "targets", targets);
 
+  const auto launch = [&](auto scores, std::size_t shared_bytes) {
+    using row_scores = decltype(scores);
+    detail::launch_over_rows<row_scores>(function, shape.rows, BlockSize, shared_bytes, stream,
+                                         detail::crossentropy_forward_kernel<row_scores>, losses,
+                                         out_of_range, logits, targets, shape);
+  };
   using variant = crossentropy_forward_variant;
   if constexpr (Variant == variant::thread_per_row || Variant == variant::warp_per_row) {
-    using method = detail::crossentropy_method<Variant>;
-    detail::launch_over_rows<typename method::workers>(
-        function, shape.rows, BlockSize, stream, detail::crossentropy_forward_rows_kernel<method>,
-        losses, out_of_range, logits, targets, shape);
+    launch(detail::crossentropy_rung<Variant>{}, 0);
   } else {
-    detail::with_access_width(
-        detail::is_16_byte_accessible(shape.padded_vocabulary, logits), [&](auto width) {
-          detail::launch({function, shape.rows, BlockSize, 0, stream},
-                         detail::crossentropy_forward_kernel<width(), BlockSize>, losses,
-                         out_of_range, logits, targets, shape);
-        });
+    detail::with_block_scores<variant::block_per_row, BlockSize, false>(
+        function, detail::is_16_byte_accessible(shape.padded_vocabulary, logits), shape.vocabulary,
+        0, launch);
   }
 }
 
@@ -197,95 +171,16 @@ inline constexpr int crossentropy_backward_block_size =
 LLMC_TYPES_END
 
 LLMC_NAMESPACE_BEGIN
-namespace detail {
-
-template <int Width, int BlockSize>
-__global__ void __launch_bounds__(BlockSize)
-    crossentropy_backward_kernel(float* dlogits, const float* dlosses, const float* logits,
-                                 const std::int32_t* targets, classifier_shape shape) {
-  __shared__ typename device::block_reducer<float, BlockSize>::storage storage;
-  for (std::int64_t row = blockIdx.x; row < shape.rows; row += gridDim.x) {
-    const float* x = logits + row * shape.padded_vocabulary;
-    float* dx = dlogits + row * shape.padded_vocabulary;
-    const std::int32_t target = targets[row];
-    if (device::has_target(shape, target)) {
-      const device::softmax_statistics statistics =
-          device::softmax_row_statistics<Width, BlockSize>(x, shape.vocabulary, storage);
-      device::crossentropy_gradient_row<Width, BlockSize>(dx, x, statistics, target, dlosses[row],
-                                                          shape);
-    } else {
-      device::clear_row<Width, BlockSize>(dx, shape.padded_vocabulary);
-    }
-  }
-}
-
-template <int BlockSize>
-__global__ void __launch_bounds__(BlockSize, device::blocks_with_row_on_chip(BlockSize))
-    crossentropy_backward_on_chip_kernel(float* dlogits, const float* dlosses, const float* logits,
-                                         const std::int32_t* targets, classifier_shape shape) {
-  extern __shared__ __align__(16) float rest_of_row[];
-  __shared__ typename device::block_reducer<float, BlockSize>::storage storage;
-  for (std::int64_t row = blockIdx.x; row < shape.rows; row += gridDim.x) {
-    float* dx = dlogits + row * shape.padded_vocabulary;
-    const std::int32_t target = targets[row];
-    if (device::has_target(shape, target)) {
-      device::row_on_chip<BlockSize> x(rest_of_row, logits + row * shape.padded_vocabulary,
-                                       static_cast<int>(shape.vocabulary));
-      const float dloss = dlosses[row];
-      const device::softmax_statistics statistics = device::softmax_exponentials(x, storage);
-      device::crossentropy_gradient_row(dx, x, statistics, target, dloss, shape);
-    } else {
-      device::clear_row<4, BlockSize>(dx, shape.padded_vocabulary);
-    }
-  }
-}
-
-/// The probabilities go to `dlogits`, and the gradient over them.
-inline void launch_crossentropy_backward_by_elements(const char* function, int block_size,
-                                                     float* dlogits, const float* dlosses,
-                                                     const float* logits,
-                                                     const std::int32_t* targets,
-                                                     classifier_shape shape, cudaStream_t stream) {
-  launch_over_rows<device::lone_thread>(function, shape.rows, block_size, stream,
-                                        crossentropy_probabilities_kernel<plain_thread_method>,
-                                        dlogits, logits, shape);
-  const std::int64_t blocks = ceil_div(shape.rows * shape.padded_vocabulary, block_size);
-  launch({function, blocks, block_size, 0, stream}, crossentropy_elements_kernel<dloss_of_each>,
-         dlogits, dloss_of_each{dlosses}, targets, shape);
-}
-
-/// block_per_row, row_on_chip and the choice between them.
-template <crossentropy_backward_variant Variant, int BlockSize>
-void launch_crossentropy_backward(const char* function, float* dlogits, const float* dlosses,
-                                  const float* logits, const std::int32_t* targets,
-                                  classifier_shape shape, cudaStream_t stream) {
-  const bool wide = is_16_byte_accessible(shape.padded_vocabulary, dlogits, logits);
-  if constexpr (Variant != crossentropy_backward_variant::block_per_row) {
-    if (keeps_row_on_chip<Variant>(function, wide, shape.vocabulary, BlockSize)) {
-      launch({function, shape.rows, BlockSize,
-              row_on_chip_shared_bytes(shape.vocabulary, BlockSize), stream},
-             crossentropy_backward_on_chip_kernel<BlockSize>, dlogits, dlosses, logits, targets,
-             shape);
-      return;
-    }
-  }
-  with_access_width(wide, [&](auto width) {
-    launch({function, shape.rows, BlockSize, 0, stream},
-           crossentropy_backward_kernel<width(), BlockSize>, dlogits, dlosses, logits, targets,
-           shape);
-  });
-}
-
-}  // namespace detail
 
 /// The gradient of crossentropy_forward:
 ///
-///     dlogits[row][c] = (softmax(logits[row])[c] - (c == target)) * dlosses[row]
+///     dlogits[row][c] = (softmax(logits[row])[c] - (c == target)) * dloss(row)
 ///
 /// @param[out] dlogits (rows, Vp), overwritten, with 0 in the padding; may alias `logits`
-/// @param[in]  dlosses (rows)
 /// @param[in]  logits  (rows, Vp)
 /// @param[in]  targets (rows)
+/// @param      dlosses the gradients of the rows' losses: dlosses.scale times each row's own, where
+///                     there is an array of these
 ///
 /// A row whose target is ignored or out of range becomes 0, whatever its logits; a row that has no
 /// softmax (see crossentropy_forward) becomes NaN. Any alignment. Deterministic. Throws
@@ -293,33 +188,38 @@ void launch_crossentropy_backward(const char* function, float* dlogits, const fl
 /// named for rows that it cannot take; cuda_error if the launch fails.
 template <crossentropy_backward_variant Variant = crossentropy_backward_variant::automatic,
           int BlockSize = crossentropy_backward_block_size<Variant>>
-void crossentropy_backward(float* dlogits, const float* dlosses, const float* logits,
-                           const std::int32_t* targets, classifier_shape shape,
-                           cudaStream_t stream) {
+void crossentropy_backward(float* dlogits, const float* logits, const std::int32_t* targets,
+                           classifier_shape shape, loss_gradient dlosses, cudaStream_t stream) {
   static_assert(detail::is_block_size(BlockSize),
                 "crossentropy_backward: BlockSize must be a multiple of 32 between 32 and 1024");
   constexpr const char* function = "llmc::crossentropy_backward";
   checks::require_shape(function, shape);
   if (shape.rows == 0) return;
   checks::require_pointer(function, "dlogits", dlogits);
-  checks::require_pointer(function, "dlosses", dlosses);
   checks::require_pointer(function, "logits", logits);
   checks::require_pointer(function, "targets", targets);
 
+  const auto launch = [&](auto scores, std::size_t shared_bytes) {
+    using row_scores = decltype(scores);
+    detail::launch_over_rows<row_scores>(function, shape.rows, BlockSize, shared_bytes, stream,
+                                         detail::crossentropy_backward_kernel<row_scores>, dlogits,
+                                         dlosses, logits, targets, shape);
+  };
   using variant = crossentropy_backward_variant;
   if constexpr (Variant == variant::thread_per_element) {
-    detail::launch_crossentropy_backward_by_elements(function, BlockSize, dlogits, dlosses, logits,
-                                                     targets, shape, stream);
+    using scores = detail::thread_in_passes;
+    detail::launch_over_rows<scores>(function, shape.rows, BlockSize, 0, stream,
+                                     detail::crossentropy_probabilities_kernel<scores>, dlogits,
+                                     logits, shape);
+    const std::int64_t blocks = detail::ceil_div(shape.rows * shape.padded_vocabulary, BlockSize);
+    detail::launch({function, blocks, BlockSize, 0, stream},
+                   detail::crossentropy_elements_kernel<1024>, dlogits, dlosses, targets, shape);
   } else if constexpr (Variant == variant::thread_per_row || Variant == variant::warp_per_row) {
-    using method = detail::crossentropy_method<Variant>;
-    using dloss = detail::dloss_of_each;
-    detail::launch_over_rows<typename method::workers>(
-        function, shape.rows, BlockSize, stream,
-        detail::crossentropy_backward_rows_kernel<method, dloss>, dlogits, dloss{dlosses}, logits,
-        targets, shape);
+    launch(detail::crossentropy_rung<Variant>{}, 0);
   } else {
-    detail::launch_crossentropy_backward<Variant, BlockSize>(function, dlogits, dlosses, logits,
-                                                             targets, shape, stream);
+    detail::with_block_scores<Variant, BlockSize, false>(
+        function, detail::is_16_byte_accessible(shape.padded_vocabulary, dlogits, logits),
+        shape.vocabulary, 0, launch);
   }
 }
 

@@ -19,8 +19,9 @@
 #include <llmc/detail/namespace.hpp>
 #include <llmc/device/counter.cuh>
 #include <llmc/device/memory/pack.cuh>
+#include <llmc/device/row/group.cuh>
 #include <llmc/device/row/reduce.cuh>
-#include <llmc/device/row/row_registers.cuh>
+#include <llmc/device/row/row_in_registers.cuh>
 #include <llmc/types.hpp>
 
 // ---- forward ----
@@ -77,16 +78,15 @@ namespace device {
 template <int Width>
 __device__ void encoder_row(float* out, const float* wte, const float* wpe, std::int32_t token,
                             bool has_token, std::int64_t channels) {
-  using registers = row_registers<Width, 24, warp_size>;
+  using registers = row_in_registers<whole_warp<>, Width, 24>;
   constexpr std::int64_t most = 24 * warp_size;
-  const int lane = threadIdx.x % warp_size;
   for (std::int64_t first = 0; first < channels; first += most) {
     const int count = static_cast<int>(channels - first < most ? channels - first : most);
-    registers sum, row;
-    sum.load(wpe + first, lane, count);  // needs no token, so it goes first
-    if (has_token) row.load(wte + token * channels + first, lane, count);
+    registers sum(count), row(count);
+    sum.load(wpe + first);  // needs no token, so it goes first
+    if (has_token) row.load(wte + token * channels + first);
     sum.add(row);
-    sum.store(out + first, lane, count);
+    sum.store(out + first);
   }
 }
 

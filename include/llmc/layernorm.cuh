@@ -13,18 +13,13 @@
 #include <cstddef>
 #include <cstdint>
 
-#include <llmc/detail/bias_gradient.cuh>
 #include <llmc/detail/checks.hpp>
-#include <llmc/detail/column_sum.cuh>
 #include <llmc/detail/launch.cuh>
-#include <llmc/detail/layernorm/by_warps.cuh>
-#include <llmc/detail/layernorm/forward_arrays.cuh>
-#include <llmc/detail/layernorm/in_registers.cuh>
-#include <llmc/detail/layernorm/in_shared_memory.cuh>
+#include <llmc/detail/layernorm/backward.cuh>
+#include <llmc/detail/layernorm/forward.cuh>
+#include <llmc/detail/layernorm/launch.cuh>
 #include <llmc/detail/layernorm/naive.cuh>
 #include <llmc/detail/namespace.hpp>
-#include <llmc/device/row/layernorm_registers.cuh>
-#include <llmc/device/row/layernorm_row.cuh>
 #include <llmc/types.hpp>
 
 // ---- forward ----
@@ -85,8 +80,7 @@ constexpr const char* to_string(layernorm_forward_variant variant) {
   return "unknown";
 }
 
-/// Threads a block: on an H100 no other number is more than 4% faster for the default variant at
-/// GPT-2 124M's sizes.
+/// Threads a block.
 template <layernorm_forward_variant Variant>
 inline constexpr int layernorm_forward_block_size = 256;
 
@@ -97,29 +91,21 @@ namespace detail {
 
 /// What is left to do once the arguments are checked.
 template <layernorm_forward_variant Variant, int BlockSize>
-void launch_layernorm_forward(const char* function, const layernorm_forward_arrays& a,
-                              row_shape shape, float epsilon, cudaStream_t stream) {
+void launch_layernorm_forward_variant(const char* function,
+                                      const layernorm_forward_arrays<layernorm_input>& a,
+                                      row_shape shape, float epsilon, cudaStream_t stream) {
   using variant = layernorm_forward_variant;
   if constexpr (Variant == variant::thread_per_row) {
     launch_layernorm_forward_by_threads<BlockSize>(function, a, shape, epsilon, stream);
   } else if constexpr (Variant == variant::three_kernels) {
     launch_layernorm_forward_in_three<BlockSize>(function, a, shape, epsilon, stream);
-  } else if constexpr (Variant == variant::warp_per_row) {
-    launch_layernorm_forward_by_warps<BlockSize>(function, a, shape, epsilon, stream);
   } else if constexpr (Variant == variant::one_pass_variance) {
     launch_layernorm_forward_one_pass<BlockSize>(function, a, shape, epsilon, stream);
   } else if constexpr (Variant == variant::row_in_shared_memory) {
     launch_layernorm_forward_shared<BlockSize>(function, to_string(Variant), a, shape, epsilon,
                                                stream);
-  } else if (fits_row_registers(shape.channels, BlockSize)) {
-    launch_layernorm_forward_registers<BlockSize>(function, a.out, a.mean, a.rstd,
-                                                  layernorm_input{a.inp}, a.weight, a.bias, shape,
-                                                  epsilon, a.wide(shape), stream);
-  } else if constexpr (Variant == variant::row_in_registers) {
-    checks::refuse_row(function, to_string(Variant), shape.channels,
-                       std::int64_t{most_row_floats} * BlockSize);
   } else {
-    launch_layernorm_forward_by_warps<BlockSize>(function, a, shape, epsilon, stream);
+    launch_layernorm_forward<Variant, BlockSize>(function, a, shape, epsilon, stream);
   }
 }
 
@@ -154,8 +140,8 @@ void layernorm_forward(float* out, float* mean, float* rstd, const float* inp, c
   checks::require_pointer(function, "weight", weight);
   checks::require_pointer(function, "bias", bias);
 
-  detail::launch_layernorm_forward<Variant, BlockSize>(
-      function, {out, mean, rstd, inp, weight, bias}, shape, epsilon, stream);
+  detail::launch_layernorm_forward_variant<Variant, BlockSize>(
+      function, {out, mean, rstd, {inp}, weight, bias}, shape, epsilon, stream);
 }
 
 LLMC_NAMESPACE_END
@@ -206,77 +192,15 @@ constexpr const char* to_string(layernorm_backward_variant variant) {
   return "unknown";
 }
 
-/// Threads a block: on an H100 no other number is more than 4% faster for the default variant at
-/// GPT-2 124M's sizes.
+/// Threads a block.
 template <layernorm_backward_variant Variant>
 inline constexpr int layernorm_backward_block_size = 256;
 
 LLMC_TYPES_END
 
 LLMC_NAMESPACE_BEGIN
-namespace detail {
 
-/// The work of layernorm_backward and residual_layernorm_backward; a.dinp_bias is made if
-/// `SumsDinp`, on the way or by a pass of its own.
-template <layernorm_backward_variant Variant, int BlockSize, bool SumsDinp = false>
-void launch_layernorm_backward(const char* function, const layernorm_backward_arrays& a,
-                               row_shape shape, accumulation mode, cudaStream_t stream) {
-  checks::require_shape(function, shape);
-  checks::require_pointer(function, "dweight", a.dweight);
-  checks::require_pointer(function, "dbias", a.dbias);
-  if (shape.rows > 0) {
-    checks::require_pointer(function, "dinp", a.dinp);
-    checks::require_pointer(function, "workspace", a.workspace);
-    checks::require_pointer(function, "dout", a.dout);
-    checks::require_pointer(function, "inp", a.inp);
-    checks::require_pointer(function, "weight", a.weight);
-    checks::require_pointer(function, "mean", a.mean);
-    checks::require_pointer(function, "rstd", a.rstd);
-  }
-
-  using variant = layernorm_backward_variant;
-  const bool wide =
-      is_16_byte_accessible(shape.channels, a.dinp, a.addend, a.dout, a.inp, a.weight);
-  if constexpr (Variant == variant::thread_per_row) {
-    launch_layernorm_backward_by_threads<BlockSize>(function, a, shape, mode, stream);
-  } else if constexpr (Variant == variant::shared_partials) {
-    launch_layernorm_backward_shared<BlockSize>(function, to_string(Variant), a, shape, mode,
-                                                stream);
-  } else if constexpr (Variant == variant::warp_per_row) {
-    launch_layernorm_backward_by_warps<BlockSize>(function, a, shape, mode, wide, stream);
-  } else if (fits_row_registers(shape.channels, BlockSize)) {
-    if constexpr (SumsDinp) {
-      if (fits_dinp_sums(shape.channels, BlockSize)) {
-        launch_layernorm_backward_registers<BlockSize, true>(function, a, shape, mode, wide,
-                                                             stream);
-        return;
-      }
-    }
-    launch_layernorm_backward_registers<BlockSize, false>(function, a, shape, mode, wide, stream);
-  } else if constexpr (Variant == variant::register_partials) {
-    checks::refuse_row(function, to_string(Variant), shape.channels,
-                       std::int64_t{most_row_floats} * BlockSize);
-  } else {
-    launch_layernorm_backward_by_warps<BlockSize>(function, a, shape, mode, wide, stream);
-  }
-  if constexpr (SumsDinp) {
-    sum_bias_gradient<BlockSize>(function, a.dinp_bias, a.workspace, a.dinp, shape, mode, stream);
-  }
-}
-
-/// Enough for any variant and block size; `sums` is 3 where dinp_bias is wanted, else 2.
-inline std::size_t layernorm_backward_workspace_bytes(const char* function, row_shape shape,
-                                                      int sums) {
-  checks::require_shape(function, shape);
-  const std::size_t by_warps = column_sum_workspace_bytes(function, shape, 2);
-  const std::size_t in_registers =
-      layernorm_backward_registers_workspace_bytes(function, shape, sums);
-  return by_warps > in_registers ? by_warps : in_registers;
-}
-
-}  // namespace detail
-
-/// Bytes of scratch that layernorm_backward needs for this shape.
+/// Bytes of scratch that layernorm_backward needs for this shape, whatever variant and block size.
 inline std::size_t layernorm_backward_workspace_bytes(row_shape shape) {
   return detail::layernorm_backward_workspace_bytes("llmc::layernorm_backward_workspace_bytes",
                                                     shape, 2);
@@ -288,33 +212,41 @@ inline std::size_t layernorm_backward_workspace_bytes(row_shape shape) {
 ///     dweight[c] = sum_rows dout * norm
 ///     dbias[c]   = sum_rows dout
 ///
-/// @param[out]    dinp      (rows, C), overwritten whatever `mode` says; may alias `dout`
-/// @param[in,out] dweight   (C), overwritten or added to as `mode` says; 0 for no rows
-/// @param[in,out] dbias     (C), likewise
-/// @param[out]    workspace layernorm_backward_workspace_bytes(shape) bytes; its contents are lost
-/// @param[in]     dout      (rows, C)
-/// @param[in]     inp       (rows, C), the input of the forward pass
-/// @param[in]     weight    (C)
-/// @param[in]     mean      (rows), from the forward pass
-/// @param[in]     rstd      (rows), from the forward pass
+/// @param[out]    dinp    (rows, C), overwritten whatever `mode` says; may alias `dout`
+/// @param[in,out] dweight (C), overwritten or added to as `mode` says; 0 for no rows
+/// @param[in,out] dbias   (C), likewise
+/// @param[out]    scratch layernorm_backward_workspace_bytes(shape) bytes, aligned to 16; its
+///                        contents are lost
+/// @param[in]     dout    (rows, C)
+/// @param[in]     inp     (rows, C), the input of the forward pass
+/// @param[in]     weight  (C)
+/// @param[in]     mean    (rows), from the forward pass
+/// @param[in]     rstd    (rows), from the forward pass
 ///
 /// Any alignment. Deterministic, except for `thread_per_row`: the bits depend on the arguments, on
 /// whether the arrays are aligned to 16 bytes, and on Variant and BlockSize, not on the card.
-/// Throws invalid_argument for rows < 0, channels < 1 or a null array; unsupported if
-/// `register_partials` or `shared_partials` is named for longer rows than it takes; cuda_error if a
-/// launch fails.
+/// Throws invalid_argument for rows < 0, channels < 1, a null array or a workspace that is null,
+/// too small or not aligned; unsupported if `register_partials` or `shared_partials` is named for
+/// longer rows than it takes; cuda_error if a launch fails.
 template <layernorm_backward_variant Variant = layernorm_backward_variant::automatic,
           int BlockSize = layernorm_backward_block_size<Variant>>
-void layernorm_backward(float* dinp, float* dweight, float* dbias, void* workspace,
+void layernorm_backward(float* dinp, float* dweight, float* dbias, workspace scratch,
                         const float* dout, const float* inp, const float* weight, const float* mean,
                         const float* rstd, row_shape shape, accumulation mode,
                         cudaStream_t stream) {
   static_assert(detail::is_block_size(BlockSize),
                 "layernorm_backward: BlockSize must be a multiple of 32 between 32 and 1024");
-  detail::launch_layernorm_backward<Variant, BlockSize>(
-      "llmc::layernorm_backward",
-      {dinp, dweight, dbias, workspace, nullptr, dout, inp, weight, mean, rstd}, shape, mode,
-      stream);
+  constexpr const char* function = "llmc::layernorm_backward";
+  const detail::layernorm_backward_arrays arrays{
+      dinp,   dweight, dbias, static_cast<float*>(scratch.data), nullptr, dout, inp,
+      weight, mean,    rstd};
+  detail::check_layernorm_backward(function, arrays, scratch, shape, 2);
+  if constexpr (Variant == layernorm_backward_variant::shared_partials) {
+    detail::launch_layernorm_backward_shared<BlockSize>(function, to_string(Variant), arrays, shape,
+                                                        mode, stream);
+  } else {
+    detail::launch_layernorm_backward<Variant, BlockSize>(function, arrays, shape, mode, stream);
+  }
 }
 
 LLMC_NAMESPACE_END

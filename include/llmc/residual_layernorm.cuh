@@ -12,14 +12,16 @@
 #include <cstddef>
 #include <cstdint>
 
+#include <llmc/detail/bias_gradient.cuh>
 #include <llmc/detail/checks.hpp>
+#include <llmc/detail/elementwise.cuh>
 #include <llmc/detail/launch.cuh>
+#include <llmc/detail/layernorm/backward.cuh>
+#include <llmc/detail/layernorm/forward.cuh>
+#include <llmc/detail/layernorm/launch.cuh>
 #include <llmc/detail/namespace.hpp>
+#include <llmc/detail/residual_forward.cuh>
 #include <llmc/detail/residual_layernorm/thread_per_row.cuh>
-#include <llmc/device/memory/pack.cuh>
-#include <llmc/device/row/reduce.cuh>
-#include <llmc/layernorm.cuh>
-#include <llmc/residual.cuh>
 #include <llmc/types.hpp>
 
 // ---- forward ----
@@ -64,95 +66,41 @@ constexpr const char* to_string(residual_layernorm_forward_variant variant) {
   return "unknown";
 }
 
-/// Threads a block: on an H100 no other number is more than 4% faster for the default variant at
-/// GPT-2 124M's sizes.
+/// Threads a block.
 template <residual_layernorm_forward_variant Variant>
 inline constexpr int residual_layernorm_forward_block_size = 256;
 
 LLMC_TYPES_END
 
 LLMC_NAMESPACE_BEGIN
-namespace device {
-
-/// Writes the sum of two rows and returns the sum's statistics, by one full warp. Each lane reads
-/// back only what it wrote itself. `residual` may alias either input.
-template <int Width>
-__device__ row_statistics residual_row_statistics(float* residual, const float* inp1,
-                                                  const float* inp2, std::int64_t channels,
-                                                  float epsilon) {
-  float sum = 0.0f;
-  for_each_pack<Width>(channels, threadIdx.x % warp_size, warp_size,
-                       [&](auto width, std::int64_t c) {
-                         auto x = load<width()>(inp1 + c);
-                         const auto other = load<width()>(inp2 + c);
-                         for (int i = 0; i < width(); ++i) {
-                           x[i] += other[i];
-                           sum += x[i];
-                         }
-                         store<width()>(residual + c, x);
-                       });
-  const float mean = warp_sum(sum) / static_cast<float>(channels);
-  return {mean, layernorm_row_rstd<Width>(residual, channels, mean, epsilon)};
-}
-
-}  // namespace device
-
 namespace detail {
 
-template <int Width, int BlockSize>
-__global__ void __launch_bounds__(BlockSize)
-    residual_layernorm_forward_kernel(float* residual, float* out, float* mean, float* rstd,
-                                      const float* inp1, const float* inp2, const float* weight,
-                                      const float* bias, row_shape shape, float epsilon) {
-  for (std::int64_t row = device::thread_in_grid() / device::warp_size; row < shape.rows;
-       row += device::threads_in_grid() / device::warp_size) {
-    const std::int64_t offset = row * shape.channels;
-    const device::row_statistics statistics = device::residual_row_statistics<Width>(
-        residual + offset, inp1 + offset, inp2 + offset, shape.channels, epsilon);
-    device::layernorm_row_apply<Width>(out + offset, residual + offset, weight, bias,
-                                       shape.channels, statistics);
-    if (threadIdx.x % device::warp_size == 0) {
-      if (mean != nullptr) mean[row] = statistics.mean;
-      if (rstd != nullptr) rstd[row] = statistics.rstd;
-    }
-  }
-}
-
+/// out = inp1 + inp2, two matrices of that shape.
 template <int BlockSize>
-void launch_residual_layernorm_forward_in_passes(const residual_layernorm_forward_arrays& a,
-                                                 row_shape shape, float epsilon,
-                                                 cudaStream_t stream) {
-  residual_forward<residual_forward_variant::automatic, BlockSize>(
-      a.residual, a.inp1, a.inp2, shape.rows * shape.channels, stream);
-  layernorm_forward<layernorm_forward_variant::warp_per_row, BlockSize>(
-      a.out, a.mean, a.rstd, a.residual, a.weight, a.bias, shape, epsilon, stream);
+void launch_residual_forward(const char* function, float* out, const float* inp1, const float* inp2,
+                             row_shape shape, cudaStream_t stream) {
+  launch_elementwise<BlockSize, 2>(function, shape.rows * shape.channels,
+                                   is_16_byte_aligned(out, inp1, inp2),
+                                   residual_forward_operation{{}, out, inp1, inp2}, stream);
 }
 
-/// The variants of one kernel.
+/// What is left to do once the arguments are checked.
 template <residual_layernorm_forward_variant Variant, int BlockSize>
-void launch_residual_layernorm_forward_fused(const char* function,
-                                             const residual_layernorm_forward_arrays& a,
-                                             row_shape shape, float epsilon, cudaStream_t stream) {
-  const bool wide =
-      is_16_byte_accessible(shape.channels, a.residual, a.out, a.inp1, a.inp2, a.weight, a.bias);
-  if constexpr (Variant != residual_layernorm_forward_variant::warp_per_row) {
-    if (fits_row_registers(shape.channels, BlockSize)) {
-      launch_layernorm_forward_registers<BlockSize>(function, a.out, a.mean, a.rstd,
-                                                    residual_input{a.residual, a.inp1, a.inp2},
-                                                    a.weight, a.bias, shape, epsilon, wide, stream);
-      return;
-    }
-    if (Variant == residual_layernorm_forward_variant::row_in_registers) {
-      checks::refuse_row(function, to_string(Variant), shape.channels,
-                         std::int64_t{most_row_floats} * BlockSize);
-    }
+void launch_residual_layernorm_forward(const char* function,
+                                       const layernorm_forward_arrays<residual_input>& a,
+                                       row_shape shape, float epsilon, cudaStream_t stream) {
+  using variant = residual_layernorm_forward_variant;
+  if constexpr (Variant == variant::thread_per_row) {
+    launch_residual_layernorm_forward_by_threads<BlockSize>(function, a, shape, epsilon, stream);
+  } else if constexpr (Variant == variant::separate_passes) {
+    launch_residual_forward<BlockSize>(function, a.input.residual, a.input.inp1, a.input.inp2,
+                                       shape, stream);
+    launch_layernorm_forward_by_warps<BlockSize, layernorm_input>(
+        function, {a.out, a.mean, a.rstd, {a.input.residual}, a.weight, a.bias}, shape, epsilon,
+        stream);
+  } else {
+    launch_layernorm_forward<Variant, BlockSize>(function, a, shape, epsilon, stream);
   }
-  with_access_width(wide, [&](auto width) {
-    const std::int64_t blocks = ceil_div(shape.rows, BlockSize / device::warp_size);
-    launch({function, blocks, BlockSize, 0, stream},
-           residual_layernorm_forward_kernel<width(), BlockSize>, a.residual, a.out, a.mean, a.rstd,
-           a.inp1, a.inp2, a.weight, a.bias, shape, epsilon);
-  });
 }
 
 }  // namespace detail
@@ -193,17 +141,8 @@ void residual_layernorm_forward(float* residual, float* out, float* mean, float*
   checks::require_pointer(function, "weight", weight);
   checks::require_pointer(function, "bias", bias);
 
-  const detail::residual_layernorm_forward_arrays arrays{residual, out,  mean,   rstd,
-                                                         inp1,     inp2, weight, bias};
-  if constexpr (Variant == residual_layernorm_forward_variant::thread_per_row) {
-    detail::launch_residual_layernorm_forward_by_threads<BlockSize>(function, arrays, shape,
-                                                                    epsilon, stream);
-  } else if constexpr (Variant == residual_layernorm_forward_variant::separate_passes) {
-    detail::launch_residual_layernorm_forward_in_passes<BlockSize>(arrays, shape, epsilon, stream);
-  } else {
-    detail::launch_residual_layernorm_forward_fused<Variant, BlockSize>(function, arrays, shape,
-                                                                        epsilon, stream);
-  }
+  detail::launch_residual_layernorm_forward<Variant, BlockSize>(
+      function, {out, mean, rstd, {residual, inp1, inp2}, weight, bias}, shape, epsilon, stream);
 }
 
 LLMC_NAMESPACE_END
@@ -247,8 +186,7 @@ constexpr const char* to_string(residual_layernorm_backward_variant variant) {
   return "unknown";
 }
 
-/// Threads a block: on an H100 no other number is more than 4% faster for the default variant at
-/// GPT-2 124M's sizes.
+/// Threads a block.
 template <residual_layernorm_backward_variant Variant>
 inline constexpr int residual_layernorm_backward_block_size = 256;
 
@@ -257,42 +195,27 @@ LLMC_TYPES_END
 LLMC_NAMESPACE_BEGIN
 namespace detail {
 
-/// The variant of layernorm_backward that does the work, or most of it.
-constexpr layernorm_backward_variant without_residual(residual_layernorm_backward_variant variant) {
-  switch (variant) {
-    case residual_layernorm_backward_variant::automatic: break;
-    case residual_layernorm_backward_variant::thread_per_row:
-      return layernorm_backward_variant::thread_per_row;
-    case residual_layernorm_backward_variant::separate_passes:
-    case residual_layernorm_backward_variant::warp_per_row:
-      return layernorm_backward_variant::warp_per_row;
-    case residual_layernorm_backward_variant::register_partials:
-      return layernorm_backward_variant::register_partials;
-  }
-  return layernorm_backward_variant::automatic;
-}
-
-template <residual_layernorm_backward_variant Variant, int BlockSize>
+/// warp_per_row without the residual, which a second pass adds.
+template <int BlockSize>
 void launch_residual_layernorm_backward_in_passes(const char* function,
                                                   const layernorm_backward_arrays& a,
                                                   row_shape shape, accumulation mode,
                                                   cudaStream_t stream) {
   layernorm_backward_arrays first = a;
   if (a.addend != a.dinp) first.addend = nullptr;  // else the first pass overwrites it
-  launch_layernorm_backward<without_residual(Variant), BlockSize>(function, first, shape, mode,
-                                                                  stream);
+  launch_layernorm_backward_by_warps<BlockSize>(function, first, shape, mode, stream);
   if (first.addend != a.addend) {
-    residual_forward<residual_forward_variant::automatic, BlockSize>(
-        a.dinp, a.dinp, a.addend, shape.rows * shape.channels, stream);
+    launch_residual_forward<BlockSize>(function, a.dinp, a.dinp, a.addend, shape, stream);
   }
   if (a.dinp_bias != nullptr) {
-    sum_bias_gradient<BlockSize>(function, a.dinp_bias, a.workspace, a.dinp, shape, mode, stream);
+    sum_bias_gradient<BlockSize>(function, a.dinp_bias, a.scratch, a.dinp, shape, mode, stream);
   }
 }
 
 }  // namespace detail
 
-/// Bytes of scratch that residual_layernorm_backward needs for this shape.
+/// Bytes of scratch that residual_layernorm_backward needs for this shape, whatever variant and
+/// block size, with or without dinp_bias.
 inline std::size_t residual_layernorm_backward_workspace_bytes(row_shape shape) {
   return detail::layernorm_backward_workspace_bytes(
       "llmc::residual_layernorm_backward_workspace_bytes", shape, 3);
@@ -314,8 +237,9 @@ inline std::size_t residual_layernorm_backward_workspace_bytes(row_shape shape) 
 ///                          computed
 /// @param[in,out] dweight   (C), likewise, but never null
 /// @param[in,out] dbias     (C), likewise, but never null
-/// @param[out]    workspace residual_layernorm_backward_workspace_bytes(shape) bytes; its contents
-///                          are lost
+/// @param[out]    scratch   residual_layernorm_backward_workspace_bytes(shape) bytes, aligned to
+/// 16;
+///                          its contents are lost
 /// @param[in]     dout      (rows, C), the gradient of out
 /// @param[in]     dresidual (rows, C), the gradient of residual from its other uses; null means 0
 /// @param[in]     residual  (rows, C), from the forward pass
@@ -325,14 +249,14 @@ inline std::size_t residual_layernorm_backward_workspace_bytes(row_shape shape) 
 ///
 /// Any alignment. Deterministic, except for `thread_per_row`: the bits depend on the arguments, on
 /// whether the arrays are aligned to 16 bytes, and on Variant and BlockSize, not on the card.
-/// Throws invalid_argument for rows < 0, channels < 1 or a null array other than dresidual and
-/// dinp_bias; unsupported if `register_partials` is named for longer rows than it takes; cuda_error
-/// if a launch fails.
+/// Throws invalid_argument for rows < 0, channels < 1, a null array other than dresidual and
+/// dinp_bias, or a workspace that is null, too small or not aligned; unsupported if
+/// `register_partials` is named for longer rows than it takes; cuda_error if a launch fails.
 template <
     residual_layernorm_backward_variant Variant = residual_layernorm_backward_variant::automatic,
     int BlockSize = residual_layernorm_backward_block_size<Variant>>
 void residual_layernorm_backward(float* dinp, float* dinp_bias, float* dweight, float* dbias,
-                                 void* workspace, const float* dout, const float* dresidual,
+                                 workspace scratch, const float* dout, const float* dresidual,
                                  const float* residual, const float* weight, const float* mean,
                                  const float* rstd, row_shape shape, accumulation mode,
                                  cudaStream_t stream) {
@@ -341,16 +265,17 @@ void residual_layernorm_backward(float* dinp, float* dinp_bias, float* dweight, 
       "residual_layernorm_backward: BlockSize must be a multiple of 32 between 32 and 1024");
   constexpr const char* function = "llmc::residual_layernorm_backward";
   const detail::layernorm_backward_arrays arrays{
-      dinp, dweight, dbias, workspace, dresidual, dout, residual, weight, mean, rstd, dinp_bias};
+      dinp, dweight, dbias,    static_cast<float*>(scratch.data), dresidual, dout, residual, weight,
+      mean, rstd,    dinp_bias};
+  detail::check_layernorm_backward(function, arrays, scratch, shape, 3);
   if constexpr (Variant == residual_layernorm_backward_variant::separate_passes) {
-    detail::launch_residual_layernorm_backward_in_passes<Variant, BlockSize>(function, arrays,
-                                                                             shape, mode, stream);
+    detail::launch_residual_layernorm_backward_in_passes<BlockSize>(function, arrays, shape, mode,
+                                                                    stream);
   } else if (dinp_bias != nullptr) {
-    detail::launch_layernorm_backward<detail::without_residual(Variant), BlockSize, true>(
-        function, arrays, shape, mode, stream);
+    detail::launch_layernorm_backward<Variant, BlockSize, true>(function, arrays, shape, mode,
+                                                                stream);
   } else {
-    detail::launch_layernorm_backward<detail::without_residual(Variant), BlockSize>(
-        function, arrays, shape, mode, stream);
+    detail::launch_layernorm_backward<Variant, BlockSize>(function, arrays, shape, mode, stream);
   }
 }
 

@@ -7,20 +7,15 @@
 #include <llmc/detail/cuda_only.hpp>
 
 #include <array>
+#include <cstddef>
 #include <cstdint>
-#include <type_traits>
 
 #include <llmc/detail/checks.hpp>
 #include <llmc/detail/launch.cuh>
 #include <llmc/detail/namespace.hpp>
-#include <llmc/detail/softmax/ladder.cuh>
-#include <llmc/detail/softmax/row_method.cuh>
-#include <llmc/device/memory/pack.cuh>
-#include <llmc/device/row/reduce.cuh>
+#include <llmc/detail/row/scores.cuh>
 #include <llmc/device/row/row_on_chip.cuh>
-#include <llmc/device/row/row_softmax.cuh>
-#include <llmc/device/row/row_softmax_workers.cuh>
-#include <llmc/device/row/row_workers.cuh>
+#include <llmc/device/row/softmax.cuh>
 #include <llmc/types.hpp>
 
 // ---- forward ----
@@ -96,94 +91,41 @@ inline constexpr int softmax_forward_block_size =
 LLMC_TYPES_END
 
 LLMC_NAMESPACE_BEGIN
-namespace device {
-
-/// The softmax of one row, by a block. `out` may be `inp`.
-template <int Width, int BlockSize>
-__device__ void softmax_row(float* out, const float* inp, std::int64_t channels,
-                            typename block_reducer<float, BlockSize>::storage& storage) {
-  const softmax_statistics statistics =
-      softmax_row_statistics<Width, BlockSize>(inp, channels, storage);
-  const float scale = 1.0f / statistics.sum;
-  for_each_pack_reversed<Width>(channels, threadIdx.x, BlockSize, [&](auto width, std::int64_t c) {
-    auto x = load<width()>(inp + c);
-    for (int i = 0; i < width(); ++i) x[i] = expf(x[i] - statistics.max) * scale;
-    store<width()>(out + c, x);
-  });
-}
-
-}  // namespace device
-
 namespace detail {
 
-template <int Width, int BlockSize>
-__global__ void __launch_bounds__(BlockSize)
+template <class Scores>
+__global__ void __launch_bounds__(Scores::most_threads, Scores::blocks)
     softmax_forward_kernel(float* out, const float* inp, row_shape shape) {
-  __shared__ typename device::block_reducer<float, BlockSize>::storage storage;
-  for (std::int64_t row = blockIdx.x; row < shape.rows; row += gridDim.x) {
-    const std::int64_t offset = row * shape.channels;
-    device::softmax_row<Width, BlockSize>(out + offset, inp + offset, shape.channels, storage);
-  }
-}
-
-template <int BlockSize>
-__global__ void __launch_bounds__(BlockSize, device::blocks_with_row_on_chip(BlockSize))
-    softmax_forward_on_chip_kernel(float* out, const float* inp, row_shape shape) {
+  using row_group = typename Scores::group;
   extern __shared__ __align__(16) float rest_of_row[];
-  __shared__ typename device::block_reducer<float, BlockSize>::storage storage;
-  for (std::int64_t row = blockIdx.x; row < shape.rows; row += gridDim.x) {
+  __shared__ typename row_group::storage storage;
+  const row_group group(storage);
+  group.for_each_row(shape.rows, [&](std::int64_t row) {
     const std::int64_t offset = row * shape.channels;
-    device::row_on_chip<BlockSize> x(rest_of_row, inp + offset, static_cast<int>(shape.channels));
-    const float scale = 1.0f / device::softmax_exponentials(x, storage).sum;
-    x.visit([&](device::pack<4>& p, int c) {
-#pragma unroll
-      for (int i = 0; i < 4; ++i) p[i] *= scale;
-      device::store_streaming(out + offset + c, p);
-    });
-  }
-}
-
-/// Whether the variant is one of the kernels of detail/softmax/ladder.cuh.
-constexpr bool is_rung(softmax_forward_variant variant) {
-  return variant != softmax_forward_variant::automatic &&
-         variant < softmax_forward_variant::block_per_row;
-}
-
-/// Who shares a row on that rung, and how.
-template <softmax_forward_variant Variant>
-constexpr auto softmax_forward_method() {
-  using variant = softmax_forward_variant;
-  using device::softmax_sum;
-  if constexpr (Variant == variant::thread_per_row) {
-    return row_method<device::lone_thread, softmax_sum::after_maximum>{};
-  } else if constexpr (Variant == variant::online_thread_per_row) {
-    return row_method<device::lone_thread, softmax_sum::online>{};
-  } else if constexpr (Variant == variant::block_reduction) {
-    return row_method<device::whole_block, softmax_sum::after_maximum>{};
-  } else if constexpr (Variant == variant::warp_per_row) {
-    return row_method<device::whole_warp, softmax_sum::after_maximum>{};
-  } else {
-    return row_method<device::whole_warp, softmax_sum::online>{};
-  }
-}
-
-/// block_per_row, row_on_chip and the choice between them.
-template <softmax_forward_variant Variant, int BlockSize>
-void launch_softmax_forward(const char* function, float* out, const float* inp, row_shape shape,
-                            cudaStream_t stream) {
-  const bool wide = is_16_byte_accessible(shape.channels, out, inp);
-  if constexpr (Variant != softmax_forward_variant::block_per_row) {
-    if (keeps_row_on_chip<Variant>(function, wide, shape.channels, BlockSize)) {
-      launch({function, shape.rows, BlockSize, row_on_chip_shared_bytes(shape.channels, BlockSize),
-              stream},
-             softmax_forward_on_chip_kernel<BlockSize>, out, inp, shape);
-      return;
-    }
-  }
-  with_access_width(wide, [&](auto width) {
-    launch({function, shape.rows, BlockSize, 0, stream}, softmax_forward_kernel<width(), BlockSize>,
-           out, inp, shape);
+    auto scores = Scores::row(rest_of_row, inp + offset, shape.channels);
+    device::softmax_row<Scores::sum>(group, typename Scores::out{out + offset}, scores);
   });
+}
+
+/// Calls `body(scores, shared_bytes)` with what the variant does to rows that can be read 16 bytes
+/// at a time if `wide`.
+template <softmax_forward_variant Variant, int BlockSize, class Body>
+void with_softmax_forward_scores(const char* function, bool wide, std::int64_t channels,
+                                 Body body) {
+  using variant = softmax_forward_variant;
+  if constexpr (Variant == variant::thread_per_row) {
+    body(thread_in_passes{}, 0);
+  } else if constexpr (Variant == variant::online_thread_per_row) {
+    body(thread_online{}, 0);
+  } else if constexpr (Variant == variant::block_reduction) {
+    body(block_in_passes{}, 0);
+  } else if constexpr (Variant == variant::warp_per_row) {
+    body(warp_in_passes{}, 0);
+  } else if constexpr (Variant == variant::online_warp_per_row) {
+    body(warp_online{}, 0);
+  } else {
+    with_block_scores<Variant, BlockSize, true>(function, wide, channels, 0, body);
+  }
 }
 
 }  // namespace detail
@@ -208,14 +150,14 @@ void softmax_forward(float* out, const float* inp, row_shape shape, cudaStream_t
   checks::require_pointer(function, "out", out);
   checks::require_pointer(function, "inp", inp);
 
-  if constexpr (detail::is_rung(Variant)) {
-    using method = decltype(detail::softmax_forward_method<Variant>());
-    detail::launch_over_rows<typename method::workers>(function, shape.rows, BlockSize, stream,
-                                                       detail::softmax_forward_rows_kernel<method>,
-                                                       out, inp, shape);
-  } else {
-    detail::launch_softmax_forward<Variant, BlockSize>(function, out, inp, shape, stream);
-  }
+  detail::with_softmax_forward_scores<Variant, BlockSize>(
+      function, detail::is_16_byte_accessible(shape.channels, out, inp), shape.channels,
+      [&](auto scores, std::size_t shared_bytes) {
+        using row_scores = decltype(scores);
+        detail::launch_over_rows<row_scores>(function, shape.rows, BlockSize, shared_bytes, stream,
+                                             detail::softmax_forward_kernel<row_scores>, out, inp,
+                                             shape);
+      });
 }
 
 LLMC_NAMESPACE_END
@@ -269,90 +211,41 @@ inline constexpr int softmax_backward_block_size =
 LLMC_TYPES_END
 
 LLMC_NAMESPACE_BEGIN
-namespace device {
-
-/// The gradient of softmax_row, by a block. `dinp` may be `dout`.
-template <int Width, int BlockSize>
-__device__ void softmax_backward_row(float* dinp, const float* dout, const float* out,
-                                     std::int64_t channels,
-                                     typename block_reducer<float, BlockSize>::storage& storage) {
-  float sum = 0.0f;
-  for_each_pack<Width>(channels, threadIdx.x, BlockSize, [&](auto width, std::int64_t c) {
-    const auto d = load<width()>(dout + c);
-    const auto p = load<width()>(out + c);
-    for (int i = 0; i < width(); ++i) sum += d[i] * p[i];
-  });
-  const float dot = block_reducer<float, BlockSize>(storage).sum(sum);
-
-  for_each_pack_reversed<Width>(channels, threadIdx.x, BlockSize, [&](auto width, std::int64_t c) {
-    auto d = load<width()>(dout + c);
-    const auto p = load<width()>(out + c);
-    for (int i = 0; i < width(); ++i) d[i] = p[i] * (d[i] - dot);
-    store<width()>(dinp + c, d);
-  });
-}
-
-}  // namespace device
-
 namespace detail {
 
-template <int Width, int BlockSize>
-__global__ void __launch_bounds__(BlockSize)
+/// Where `out` is kept on the chip, `dout` lies whole in shared memory.
+template <class Scores>
+__global__ void __launch_bounds__(Scores::most_threads, Scores::blocks)
     softmax_backward_kernel(float* dinp, const float* dout, const float* out, row_shape shape) {
-  __shared__ typename device::block_reducer<float, BlockSize>::storage storage;
-  for (std::int64_t row = blockIdx.x; row < shape.rows; row += gridDim.x) {
-    const std::int64_t offset = row * shape.channels;
-    device::softmax_backward_row<Width, BlockSize>(dinp + offset, dout + offset, out + offset,
-                                                   shape.channels, storage);
-  }
-}
-
-template <int BlockSize>
-__global__ void __launch_bounds__(BlockSize, device::blocks_with_row_on_chip(BlockSize))
-    softmax_backward_on_chip_kernel(float* dinp, const float* dout, const float* out,
-                                    row_shape shape) {
+  using row_group = typename Scores::group;
   extern __shared__ __align__(16) float rows[];
-  __shared__ typename device::block_reducer<float, BlockSize>::storage storage;
-  const int channels = static_cast<int>(shape.channels);
-  float* const rest_of_out = rows + channels;
-  for (std::int64_t row = blockIdx.x; row < shape.rows; row += gridDim.x) {
+  __shared__ typename row_group::storage storage;
+  const row_group group(storage);
+  group.for_each_row(shape.rows, [&](std::int64_t row) {
     const std::int64_t offset = row * shape.channels;
-    device::begin_to_copy_row<BlockSize>(rows, dout + offset, channels);
-    device::row_on_chip<BlockSize> p(rest_of_out, out + offset, channels);
-    float sum = 0.0f;
-    p.visit([&](const device::pack<4>& x, int c) {
-      const auto d = device::load<4>(rows + c);
-#pragma unroll
-      for (int i = 0; i < 4; ++i) sum += d[i] * x[i];
-    });
-    const float dot = device::block_reducer<float, BlockSize>(storage).sum(sum);
-    p.visit([&](const device::pack<4>& x, int c) {
-      auto d = device::load<4>(rows + c);
-#pragma unroll
-      for (int i = 0; i < 4; ++i) d[i] = x[i] * (d[i] - dot);
-      device::store_streaming(dinp + offset + c, d);
-    });
-  }
+    const float* d = dout + offset;
+    if constexpr (Scores::on_chip) {
+      device::begin_to_copy_row<Scores::most_threads>(rows, d, static_cast<int>(shape.channels));
+      d = rows;
+    }
+    auto p = Scores::row(rows + shape.channels, out + offset, shape.channels);
+    device::softmax_gradient(group, typename Scores::out{dinp + offset}, d, p);
+  });
 }
 
-/// block_per_row, row_on_chip and the choice between them.
-template <softmax_backward_variant Variant, int BlockSize>
-void launch_softmax_backward(const char* function, float* dinp, const float* dout, const float* out,
-                             row_shape shape, cudaStream_t stream) {
-  const bool wide = is_16_byte_accessible(shape.channels, dinp, dout, out);
-  if constexpr (Variant != softmax_backward_variant::block_per_row) {
-    constexpr int others = 1;  // dout
-    if (keeps_row_on_chip<Variant>(function, wide, shape.channels, BlockSize, others)) {
-      launch({function, shape.rows, BlockSize,
-              row_on_chip_shared_bytes(shape.channels, BlockSize, others), stream},
-             softmax_backward_on_chip_kernel<BlockSize>, dinp, dout, out, shape);
-      return;
-    }
+/// Calls `body(scores, shared_bytes)` with what the variant does to rows that can be read 16 bytes
+/// at a time if `wide`.
+template <softmax_backward_variant Variant, int BlockSize, class Body>
+void with_softmax_backward_scores(const char* function, bool wide, std::int64_t channels,
+                                  Body body) {
+  using variant = softmax_backward_variant;
+  if constexpr (Variant == variant::thread_per_row) {
+    body(thread_in_passes{}, 0);
+  } else if constexpr (Variant == variant::warp_per_row) {
+    body(warp_in_passes{}, 0);
+  } else {
+    with_block_scores<Variant, BlockSize, true>(function, wide, channels, 1, body);
   }
-  with_access_width(wide, [&](auto width) {
-    launch({function, shape.rows, BlockSize, 0, stream},
-           softmax_backward_kernel<width(), BlockSize>, dinp, dout, out, shape);
-  });
 }
 
 }  // namespace detail
@@ -381,16 +274,14 @@ void softmax_backward(float* dinp, const float* dout, const float* out, row_shap
   checks::require_pointer(function, "dout", dout);
   checks::require_pointer(function, "out", out);
 
-  using variant = softmax_backward_variant;
-  if constexpr (Variant == variant::thread_per_row || Variant == variant::warp_per_row) {
-    using workers = std::conditional_t<Variant == variant::thread_per_row, device::lone_thread,
-                                       device::whole_warp>;
-    detail::launch_over_rows<workers>(function, shape.rows, BlockSize, stream,
-                                      detail::softmax_backward_rows_kernel<workers>, dinp, dout,
-                                      out, shape);
-  } else {
-    detail::launch_softmax_backward<Variant, BlockSize>(function, dinp, dout, out, shape, stream);
-  }
+  detail::with_softmax_backward_scores<Variant, BlockSize>(
+      function, detail::is_16_byte_accessible(shape.channels, dinp, dout, out), shape.channels,
+      [&](auto scores, std::size_t shared_bytes) {
+        using row_scores = decltype(scores);
+        detail::launch_over_rows<row_scores>(function, shape.rows, BlockSize, shared_bytes, stream,
+                                             detail::softmax_backward_kernel<row_scores>, dinp,
+                                             dout, out, shape);
+      });
 }
 
 LLMC_NAMESPACE_END

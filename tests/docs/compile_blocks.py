@@ -2,7 +2,8 @@
 """Compiles the code blocks of Markdown files whose fence says so.
 
 A block that begins with ```cpp compiled is compiled by the C++ compiler, one that begins with
-```cuda compiled by nvcc; each must be a whole source file. Warnings are errors.
+```cuda compiled by nvcc; each must be a whole source file. Warnings are errors. Where the line
+before it is <!-- same as FILE -->, it must be the text of that file beside the document.
 """
 
 import argparse
@@ -13,7 +14,8 @@ import sys
 import tempfile
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-BLOCK = re.compile(r"^```(cpp|cuda) compiled\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+BLOCK = re.compile(r"^(?:<!-- same as (\S+) -->\n)?```(cpp|cuda) compiled\n(.*?)^```$",
+                   re.MULTILINE | re.DOTALL)
 
 
 def command(language, source, options):
@@ -24,7 +26,10 @@ def command(language, source, options):
             "--Werror=all-warnings", *common]
 
 
-def compiles(document, number, language, text, options):
+def is_sound(document, number, same_as, language, text, options):
+    if same_as and (document.parent / same_as).read_text() != text:
+        print(f"{document.relative_to(ROOT)}, block {number}: NOT THE SAME AS {same_as}")
+        return False
     suffix = {"cpp": ".cpp", "cuda": ".cu"}[language]
     with tempfile.TemporaryDirectory() as folder:
         source = pathlib.Path(folder) / f"{document.stem}_{number}{suffix}"
@@ -41,7 +46,7 @@ def main():
     parser.add_argument("--nvcc", default="nvcc")
     options = parser.parse_args()
     results = [
-        compiles(document, number, block[1], block[2], options)
+        is_sound(document, number, *block.groups(), options)
         for document in [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
         for number, block in enumerate(BLOCK.finditer(document.read_text()), 1)
     ]

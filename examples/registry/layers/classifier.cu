@@ -26,7 +26,7 @@ class classifier_problem : public problem {
   template <classifier_forward_backward_variant Variant, int BlockSize>
   void launch(cudaStream_t stream) {
     llmc::classifier_forward_backward<Variant, BlockSize>(logits_, losses_, out_of_range_,
-                                                          gpu_targets_, shape_, dloss, stream);
+                                                          gpu_targets_, shape_, {dloss}, stream);
   }
 
   call_cost cost() const override { return costs::classifier_forward_backward(shape_); }

@@ -59,8 +59,8 @@ class backward_problem : public problem {
 
   template <crossentropy_backward_variant Variant, int BlockSize>
   void launch(cudaStream_t stream) {
-    llmc::crossentropy_backward<Variant, BlockSize>(dlogits_, dlosses_, logits_, gpu_targets_,
-                                                    shape_, stream);
+    llmc::crossentropy_backward<Variant, BlockSize>(dlogits_, logits_, gpu_targets_, shape_,
+                                                    {1.0f, dlosses_}, stream);
   }
 
   call_cost cost() const override { return costs::crossentropy_backward(shape_); }

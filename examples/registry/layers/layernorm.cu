@@ -50,7 +50,7 @@ class backward_problem : public layernorm_backward_problem {
   template <layernorm_backward_variant Variant, int BlockSize>
   void launch(cudaStream_t stream) {
     llmc::layernorm_backward<Variant, BlockSize>(
-        dinp_, dweight_, dbias_, workspace(llmc::layernorm_backward_workspace_bytes(shape_)), dout_,
+        dinp_, dweight_, dbias_, scratch(llmc::layernorm_backward_workspace_bytes(shape_)), dout_,
         inp_, weight_, mean_, rstd_, shape_, mode(), stream);
   }
 

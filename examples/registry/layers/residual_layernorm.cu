@@ -60,8 +60,8 @@ class backward_problem : public layernorm_backward_problem {
   void launch(cudaStream_t stream) {
     llmc::residual_layernorm_backward<Variant, BlockSize>(
         dinp_, or_null(dinp_bias_), dweight_, dbias_,
-        workspace(llmc::residual_layernorm_backward_workspace_bytes(shape_)), dout_, dresidual_,
-        inp_, weight_, mean_, rstd_, shape_, mode(), stream);
+        scratch(llmc::residual_layernorm_backward_workspace_bytes(shape_)), dout_, dresidual_, inp_,
+        weight_, mean_, rstd_, shape_, mode(), stream);
   }
 
   call_cost cost() const override {

@@ -195,9 +195,8 @@ class cuda_backend final : public backend<float>, public product_tuner {
                                    const float* dout, const float* dresidual, const float* residual,
                                    const float* weight, const float* mean, const float* rstd,
                                    llmc::row_shape shape, accumulation mode) override {
-    llmc::residual_layernorm_backward(dinp, dinp_bias, dweight, dbias, workspace_.data, dout,
-                                      dresidual, residual, weight, mean, rstd, shape, mode,
-                                      stream_);
+    llmc::residual_layernorm_backward(dinp, dinp_bias, dweight, dbias, workspace_, dout, dresidual,
+                                      residual, weight, mean, rstd, shape, mode, stream_);
   }
 
   void matmul_forward(float* out, const float* inp, const float* weight, const float* bias,
@@ -244,7 +243,7 @@ class cuda_backend final : public backend<float>, public product_tuner {
   void classifier_forward_backward(float* logits, float* losses, std::uint64_t* out_of_range,
                                    const std::int32_t* targets, llmc::classifier_shape shape,
                                    float dloss) override {
-    llmc::classifier_forward_backward(logits, losses, out_of_range, targets, shape, dloss, stream_);
+    llmc::classifier_forward_backward(logits, losses, out_of_range, targets, shape, {dloss}, stream_);
   }
 
   void loss_sum(double* sum, const float* losses, std::int64_t count, accumulation mode) override {

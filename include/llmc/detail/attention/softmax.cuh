@@ -9,9 +9,10 @@
 
 #include <llmc/detail/namespace.hpp>
 #include <llmc/device/memory/pack.cuh>
-#include <llmc/device/row/causal_softmax_row.cuh>
+#include <llmc/device/row/group.cuh>
 #include <llmc/device/row/reduce.cuh>
-#include <llmc/device/row/row_workers.cuh>
+#include <llmc/device/row/row.cuh>
+#include <llmc/device/row/softmax.cuh>
 #include <llmc/types.hpp>
 
 LLMC_NAMESPACE_BEGIN
@@ -49,9 +50,12 @@ __global__ void __launch_bounds__(BlockSize)
     const std::int64_t head = row / run.queries;
     const std::int64_t t = run.first + row % run.queries;
     float* const row_scores = scores + row * run.stride;
-    const float value = device::causal_softmax_row(device::whole_warp(), row_scores, row_scores,
-                                                   1.0f, t + 1, run.keys);
-    if (threadIdx.x % device::warp_size == 0) lse[head * shape.sequence + t] = value;
+    using warp = device::whole_warp<BlockSize>;
+    const device::row_in_memory<warp, 1> visible(row_scores, t + 1);
+    const auto [max, sum] =
+        device::softmax_row<device::softmax_sum::after_maximum>(warp(), row_scores, visible);
+    device::clear_row<1>(warp(), row_scores, t + 1, run.keys);
+    if (warp::rank() == 0) lse[head * shape.sequence + t] = max + logf(sum);
   }
 }
 

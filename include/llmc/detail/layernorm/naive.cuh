@@ -11,12 +11,11 @@
 
 #include <llmc/detail/checks.hpp>
 #include <llmc/detail/launch.cuh>
-#include <llmc/detail/layernorm/forward_arrays.cuh>
-#include <llmc/detail/layernorm/in_registers.cuh>
+#include <llmc/detail/layernorm/backward.cuh>
+#include <llmc/detail/layernorm/forward.cuh>
 #include <llmc/detail/namespace.hpp>
 #include <llmc/device/memory/pack.cuh>
-#include <llmc/device/row/layernorm_registers.cuh>
-#include <llmc/device/row/layernorm_row.cuh>
+#include <llmc/device/row/layernorm.cuh>
 #include <llmc/device/row/reduce.cuh>
 #include <llmc/error.hpp>
 #include <llmc/types.hpp>
@@ -28,12 +27,12 @@ namespace detail {
 
 template <int MostThreads>
 __global__ void __launch_bounds__(MostThreads)
-    layernorm_forward_by_threads_kernel(layernorm_forward_arrays a, row_shape shape,
-                                        float epsilon) {
+    layernorm_forward_by_threads_kernel(layernorm_forward_arrays<layernorm_input> a,
+                                        row_shape shape, float epsilon) {
   const float channels = static_cast<float>(shape.channels);
   for (std::int64_t row = device::thread_in_grid(); row < shape.rows;
        row += device::threads_in_grid()) {
-    const float* inp = a.inp + row * shape.channels;
+    const float* inp = a.input.inp + row * shape.channels;
     float* out = a.out + row * shape.channels;
 
     float sum = 0.0f;
@@ -52,7 +51,8 @@ __global__ void __launch_bounds__(MostThreads)
 }
 
 template <int BlockSize>
-void launch_layernorm_forward_by_threads(const char* function, const layernorm_forward_arrays& a,
+void launch_layernorm_forward_by_threads(const char* function,
+                                         const layernorm_forward_arrays<layernorm_input>& a,
                                          row_shape shape, float epsilon, cudaStream_t stream) {
   launch({function, ceil_div(shape.rows, BlockSize), BlockSize, 0, stream},
          layernorm_forward_by_threads_kernel<1024>, a, shape, epsilon);
@@ -113,34 +113,36 @@ __global__ void __launch_bounds__(MostThreads)
 /// A thread for each element.
 template <int MostThreads>
 __global__ void __launch_bounds__(MostThreads)
-    layernorm_normalise_kernel(layernorm_forward_arrays a, row_shape shape) {
+    layernorm_normalise_kernel(layernorm_forward_arrays<layernorm_input> a, row_shape shape) {
   for (std::int64_t i = device::thread_in_grid(); i < shape.rows * shape.channels;
        i += device::threads_in_grid()) {
     const std::int64_t row = i / shape.channels;
     const std::int64_t c = i % shape.channels;
-    a.out[i] = (a.inp[i] - a.mean[row]) * a.rstd[row] * a.weight[c] + a.bias[c];
+    a.out[i] = (a.input.inp[i] - a.mean[row]) * a.rstd[row] * a.weight[c] + a.bias[c];
   }
 }
 
 template <int BlockSize>
-void launch_layernorm_forward_in_three(const char* function, const layernorm_forward_arrays& a,
+void launch_layernorm_forward_in_three(const char* function,
+                                       const layernorm_forward_arrays<layernorm_input>& a,
                                        row_shape shape, float epsilon, cudaStream_t stream) {
   if (a.mean == nullptr || a.rstd == nullptr) {
     throw unsupported(std::string(function) +
                       ": the variant three_kernels hands mean and rstd from kernel to kernel, so "
                       "neither may be null");
   }
-  launch({function, shape.rows, BlockSize, 0, stream}, layernorm_mean_kernel<1024>, a.mean, a.inp,
-         shape);
+  launch({function, shape.rows, BlockSize, 0, stream}, layernorm_mean_kernel<1024>, a.mean,
+         a.input.inp, shape);
   launch({function, shape.rows, BlockSize, 0, stream}, layernorm_rstd_kernel<1024>, a.rstd, a.mean,
-         a.inp, shape, epsilon);
+         a.input.inp, shape, epsilon);
   launch({function, ceil_div(shape.rows * shape.channels, BlockSize), BlockSize, 0, stream},
          layernorm_normalise_kernel<1024>, a, shape);
 }
 
 // ---- backward, a thread for each row ----
 
-/// The gradient of one row with respect to its input, by one thread; see layernorm_backward_row.
+/// The gradient of one row with respect to its input, by one thread; see
+/// device::layernorm_gradient.
 __device__ __forceinline__ void layernorm_backward_row_by_thread(
     float* dinp, const float* addend, const float* dout, const float* inp, const float* weight,
     std::int64_t channels, device::row_statistics statistics) {
@@ -167,7 +169,7 @@ __device__ __forceinline__ void layernorm_backward_row_by_thread(
 template <int MostThreads>
 __global__ void __launch_bounds__(MostThreads)
     layernorm_backward_by_threads_kernel(layernorm_backward_arrays a, row_shape shape) {
-  const device::layernorm_parameter_gradient terms{a.dout, a.inp, a.mean, a.rstd, shape.channels};
+  const layernorm_parameter_terms terms{a.dout, a.inp, a.mean, a.rstd, shape.channels};
   const int lane = static_cast<int>(threadIdx.x) % device::warp_size;
   for (std::int64_t first = device::thread_in_grid() - lane; first < shape.rows;
        first += device::threads_in_grid()) {
@@ -185,9 +187,9 @@ __global__ void __launch_bounds__(MostThreads)
     }
     if (has_row) {  // last, because dinp may overwrite dout
       const std::int64_t offset = row * shape.channels;
-      layernorm_backward_row_by_thread(
-          a.dinp + offset, a.addend == nullptr ? nullptr : a.addend + offset, a.dout + offset,
-          a.inp + offset, a.weight, shape.channels, {a.mean[row], a.rstd[row]});
+      layernorm_backward_row_by_thread(a.dinp + offset, a.addend_at(offset), a.dout + offset,
+                                       a.inp + offset, a.weight, shape.channels,
+                                       {a.mean[row], a.rstd[row]});
     }
   }
 }

@@ -8,6 +8,7 @@
 #include <cstdint>
 
 #include <llmc/detail/launch.cuh>
+#include <llmc/detail/layernorm/forward.cuh>
 #include <llmc/detail/namespace.hpp>
 #include <llmc/device/memory/pack.cuh>
 #include <llmc/types.hpp>
@@ -15,32 +16,20 @@
 LLMC_NAMESPACE_BEGIN
 namespace detail {
 
-/// Every array of residual_layernorm_forward.
-struct residual_layernorm_forward_arrays {
-  float* residual;
-  float* out;
-  float* mean;  ///< may be null, as may rstd
-  float* rstd;
-  const float* inp1;
-  const float* inp2;
-  const float* weight;
-  const float* bias;
-};
-
 /// One instance serves every block size.
 template <int MostThreads>
 __global__ void __launch_bounds__(MostThreads)
-    residual_layernorm_forward_by_threads_kernel(residual_layernorm_forward_arrays a,
+    residual_layernorm_forward_by_threads_kernel(layernorm_forward_arrays<residual_input> a,
                                                  row_shape shape, float epsilon) {
   const float channels = static_cast<float>(shape.channels);
   for (std::int64_t row = device::thread_in_grid(); row < shape.rows;
        row += device::threads_in_grid()) {
     const std::int64_t offset = row * shape.channels;
-    float* x = a.residual + offset;
+    float* x = a.input.residual + offset;
 
     float sum = 0.0f;
     for (std::int64_t c = 0; c < shape.channels; ++c) {
-      x[c] = a.inp1[offset + c] + a.inp2[offset + c];
+      x[c] = a.input.inp1[offset + c] + a.input.inp2[offset + c];
       sum += x[c];
     }
     const float mean = sum / channels;
@@ -52,14 +41,13 @@ __global__ void __launch_bounds__(MostThreads)
     for (std::int64_t c = 0; c < shape.channels; ++c) {
       a.out[offset + c] = (x[c] - mean) * rstd * a.weight[c] + a.bias[c];
     }
-    if (a.mean != nullptr) a.mean[row] = mean;
-    if (a.rstd != nullptr) a.rstd[row] = rstd;
+    a.keep(row, {mean, rstd});
   }
 }
 
 template <int BlockSize>
 void launch_residual_layernorm_forward_by_threads(const char* function,
-                                                  const residual_layernorm_forward_arrays& a,
+                                                  const layernorm_forward_arrays<residual_input>& a,
                                                   row_shape shape, float epsilon,
                                                   cudaStream_t stream) {
   launch({function, ceil_div(shape.rows, BlockSize), BlockSize, 0, stream},

@@ -20,11 +20,13 @@ __device__ __forceinline__ float minus_infinity() {
   return __int_as_float(static_cast<int>(0xff800000));
 }
 
+/// An operator knows the number that changes no other.
 struct plus_operator {
   template <class T>
   __device__ T operator()(T a, T b) const {
     return a + b;
   }
+  __device__ static float neutral() { return 0.0f; }
 };
 /// Of a number and a NaN it is the number, whichever comes first.
 struct maximum_operator {
@@ -32,6 +34,7 @@ struct maximum_operator {
   __device__ T operator()(T a, T b) const {
     return max(a, b);
   }
+  __device__ static float neutral() { return minus_infinity(); }
 };
 
 /// Reduces over each `Lanes` neighbours, a power of two, of a full warp; all 32 threads must call
@@ -53,14 +56,19 @@ __device__ __forceinline__ T warp_max(T value) {
   return warp_reduce(value, maximum_operator{});
 }
 
+/// A block size that is known at run time only: any number of whole warps.
+inline constexpr int any_block_size = 0;
+
 /// Reduces over a block of BlockSize threads in one dimension. The object owns its barriers: it may
-/// be used again at once.
+/// be used again at once. No number is ever added to in shared memory, so there is nothing to
+/// clear.
 ///
 ///     __shared__ typename block_reducer<float, 256>::storage storage;
 ///     const float total = block_reducer<float, 256>(storage).sum(value);
 template <class T, int BlockSize>
 class block_reducer {
-  static constexpr int warps = BlockSize / warp_size;
+  static constexpr bool any_size = BlockSize == any_block_size;
+  static constexpr int warps = any_size ? warp_size : BlockSize / warp_size;  ///< at most
 
  public:
   struct storage {
@@ -86,7 +94,11 @@ class block_reducer {
  private:
   template <class Operator>
   __device__ T reduce_warps(Operator op) const {
-    if constexpr ((warps & (warps - 1)) == 0) {
+    if constexpr (any_size) {
+      const unsigned lane = threadIdx.x % warp_size;
+      const bool has_warp = lane < blockDim.x / warp_size;
+      return warp_reduce(has_warp ? memory_.of_warp[lane] : op.neutral(), op);
+    } else if constexpr ((warps & (warps - 1)) == 0) {
       return warp_reduce<warps>(memory_.of_warp[threadIdx.x % warps], op);
     } else {
       T result = memory_.of_warp[0];

@@ -1,0 +1,94 @@
+/// @file
+/// What the variants of the softmax layers differ in: who shares a row of scores, where the row
+/// lives, and how its statistics are found. Each kernel of these layers is written once over that.
+#pragma once
+
+#include <llmc/detail/cuda_only.hpp>
+
+#include <cstddef>
+#include <cstdint>
+
+#include <llmc/detail/launch.cuh>
+#include <llmc/detail/namespace.hpp>
+#include <llmc/detail/row/on_chip.cuh>
+#include <llmc/device/row/group.cuh>
+#include <llmc/device/row/row.cuh>
+#include <llmc/device/row/row_on_chip.cuh>
+#include <llmc/device/row/softmax.cuh>
+
+LLMC_NAMESPACE_BEGIN
+namespace detail {
+
+/// A row in memory, or in the cache. Where no block size is given, one kernel serves them all.
+template <class Group, int Width, device::softmax_sum Sum, int BlockSize = device::any_block_size,
+          int Batch = 4>
+struct scores_in_memory {
+  using group = Group;
+  using out = float*;
+  static constexpr int width = Width;
+  static constexpr device::softmax_sum sum = Sum;
+  static constexpr bool on_chip = false;
+  static constexpr int most_threads = BlockSize == device::any_block_size ? 1024 : BlockSize;
+  static constexpr int blocks = 1;  ///< that a multiprocessor must hold
+
+  /// `shared` is for a row on the chip.
+  __device__ __forceinline__ static auto row(float*, const float* from, std::int64_t count) {
+    return device::row_in_memory<Group, Width, const float*, Batch>(from, count);
+  }
+};
+
+/// A row on the chip, whose results are written past the caches.
+template <int BlockSize, bool WholePacks>
+struct scores_on_chip {
+  using group = device::whole_block<BlockSize>;
+  using out = device::streamed;
+  static constexpr int width = 4;
+  static constexpr device::softmax_sum sum = device::softmax_sum::in_place;
+  static constexpr bool on_chip = true;
+  static constexpr int most_threads = BlockSize;
+  static constexpr int blocks = device::blocks_with_row_on_chip(BlockSize);
+
+  __device__ __forceinline__ static auto row(float* shared, const float* from, std::int64_t count) {
+    return device::row_on_chip<BlockSize, WholePacks>(shared, from, static_cast<int>(count));
+  }
+};
+
+// The rungs of the ladders, a float at a time.
+using thread_in_passes =
+    scores_in_memory<device::lone_thread<>, 1, device::softmax_sum::after_maximum>;
+using thread_online = scores_in_memory<device::lone_thread<>, 1, device::softmax_sum::online>;
+using warp_in_passes =
+    scores_in_memory<device::whole_warp<>, 1, device::softmax_sum::after_maximum>;
+using warp_online = scores_in_memory<device::whole_warp<>, 1, device::softmax_sum::online>;
+using block_in_passes =
+    scores_in_memory<device::whole_block<>, 1, device::softmax_sum::after_maximum>;
+
+/// Launches a kernel in which each group of a block takes a row at a time.
+template <class Scores, class... Parameters, class... Arguments>
+void launch_over_rows(const char* function, std::int64_t rows, int block_size,
+                      std::size_t shared_bytes, cudaStream_t stream, void (*kernel)(Parameters...),
+                      Arguments... arguments) {
+  const std::int64_t blocks = ceil_div(rows, Scores::group::per_block(block_size));
+  launch({function, blocks, block_size, shared_bytes, stream}, kernel, arguments...);
+}
+
+/// Calls `body(scores, shared_bytes)` with what `block_per_row`, `row_on_chip` or the choice
+/// between them does; see keeps_row_on_chip. `others` rows lie whole in shared memory besides.
+template <auto Variant, int BlockSize, bool WholePacks, class Body>
+void with_block_scores(const char* function, bool wide, std::int64_t count, int others, Body body) {
+  if constexpr (Variant != decltype(Variant)::block_per_row) {
+    if (keeps_row_on_chip<Variant>(function, wide, count, BlockSize, others)) {
+      body(scores_on_chip<BlockSize, WholePacks>{},
+           row_on_chip_shared_bytes(count, BlockSize, others));
+      return;
+    }
+  }
+  with_access_width(wide, [&](auto width) {
+    body(scores_in_memory<device::whole_block<BlockSize>, width(), device::softmax_sum::online,
+                          BlockSize>{},
+         0);
+  });
+}
+
+}  // namespace detail
+LLMC_NAMESPACE_END

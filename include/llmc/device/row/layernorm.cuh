@@ -1,0 +1,118 @@
+/// @file
+/// Layer normalisation of a row, forward and backward, by any group and wherever the row lives; see
+/// layernorm.cuh of the layers for the formulas.
+#pragma once
+
+#include <llmc/detail/cuda_only.hpp>
+
+#include <cstdint>
+
+#include <llmc/detail/namespace.hpp>
+#include <llmc/device/memory/pack.cuh>
+#include <llmc/device/row/row.cuh>
+
+LLMC_NAMESPACE_BEGIN
+namespace device {
+
+struct row_statistics {
+  float mean;
+  float rstd;
+};
+
+/// Mean and reciprocal standard deviation of a row; every thread of the group gets them. The
+/// deviations are taken from the mean itself, so no digits are lost where the mean is large.
+/// `arriving` is the row as it is visited first, where that puts it where `row` finds it; else both
+/// are the same.
+template <class Group, class Arriving, class Row, class Count>
+__device__ __forceinline__ row_statistics layernorm_statistics(const Group& group,
+                                                               Arriving& arriving, Row& row,
+                                                               Count channels, float epsilon) {
+  float sum = 0.0f;
+  arriving.visit([&](auto& x, auto where) {
+#pragma unroll
+    for (int i = 0; i < where.width; ++i) sum += x[i];
+  });
+  const float mean = group.sum(sum) / static_cast<float>(channels);
+  float squares = 0.0f;
+  row.visit([&](auto& x, auto where) {
+#pragma unroll
+    for (int i = 0; i < where.width; ++i) squares += (x[i] - mean) * (x[i] - mean);
+  });
+  return {mean, 1.0f / sqrtf(group.sum(squares) / static_cast<float>(channels) + epsilon)};
+}
+
+template <class Group, class Row, class Count>
+__device__ __forceinline__ row_statistics layernorm_statistics(const Group& group, Row& row,
+                                                               Count channels, float epsilon) {
+  return layernorm_statistics(group, row, row, channels, epsilon);
+}
+
+/// Writes a normalised row. `weight` is an array or a row.
+template <class Row, class Weight>
+__device__ __forceinline__ void layernorm_write(float* out, Row& row, const Weight& weight,
+                                                const float* bias, row_statistics statistics) {
+  row.write(out, [&](auto& x, auto where) {
+    const auto w = at(weight, where);
+    const auto b = at(bias, where);
+#pragma unroll
+    for (int i = 0; i < where.width; ++i) {
+      x[i] = (x[i] - statistics.mean) * statistics.rstd * w[i] + b[i];
+    }
+  });
+}
+
+/// For layernorm_gradient: nobody wants the terms of the parameters' gradients.
+struct no_terms {
+  template <class Place, class Pack>
+  __device__ __forceinline__ void operator()(Place, const Pack&, const Pack&) const {}
+};
+
+/// The gradient of a row with respect to its input:
+///
+///     norm = (inp - mean) * rstd,  dnorm = dout * weight
+///     dinp = rstd * (dnorm - sum(dnorm) / C - norm * sum(dnorm * norm) / C) + addend
+///
+/// Rows that keep what they are told are used up: `dout` becomes dinp and `inp` norm. `addend` may
+/// be null (then 0) and may alias `dinp`, as may dout. `add_terms(where, dout, norm)` gets the
+/// packs of which the gradients of bias (dout) and weight (dout * norm) are sums.
+template <class Group, class Dout, class Inp, class Count, class AddTerms>
+__device__ __forceinline__ void layernorm_gradient(const Group& group, float* dinp,
+                                                   const float* addend, Dout& dout, Inp& inp,
+                                                   const float* weight, Count channels,
+                                                   row_statistics statistics, AddTerms add_terms) {
+  float dnorm_sum = 0.0f;
+  float dnorm_norm_sum = 0.0f;
+  // Turns dout into dinp as far as it is known before the sums are, and inp into norm. One pack
+  // after the other: weights of more packs at once would not fit in the registers.
+  const auto begin = [&](auto& d, auto& x, auto where, auto add) {
+    const auto w = at(weight, where);
+    pack<decltype(where)::width> result = {};
+    if (addend != nullptr) result = at(addend, where);
+#pragma unroll
+    for (int i = 0; i < where.width; ++i) x[i] = (x[i] - statistics.mean) * statistics.rstd;
+    add(where, d, x);
+#pragma unroll
+    for (int i = 0; i < where.width; ++i) {
+      const float dnorm = d[i] * w[i];
+      dnorm_sum += dnorm;
+      dnorm_norm_sum += dnorm * x[i];
+      d[i] = result[i] + dnorm * statistics.rstd;
+    }
+  };
+  dout.update([&](auto& d, auto where) {
+    auto&& x = at(inp, where);
+    begin(d, x, where, add_terms);
+  });
+  const float scale = statistics.rstd / static_cast<float>(channels);
+  const float shift = group.sum(dnorm_sum) * scale;
+  const float slope = group.sum(dnorm_norm_sum) * scale;
+  dout.write(dinp, [&](auto& d, auto where) {
+    auto&& x = at(inp, where);
+    if constexpr (!Dout::keeps) begin(d, x, where, no_terms{});
+#pragma unroll
+    for (int i = 0; i < where.width; ++i) d[i] -= shift + x[i] * slope;
+  });
+}
+
+}  // namespace device
+LLMC_NAMESPACE_END
