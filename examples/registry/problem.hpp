@@ -71,7 +71,7 @@ class array {
   std::unique_ptr<llmc_test::buffer<float>> memory_;  ///< null if it is the caller's
   float* callers_ = nullptr;
   tolerance allowed_{0, 0};
-  tolerance allowed_in_tf32_{0, 0};
+  tolerance allowed_rounded_{0, 0};
   std::unique_ptr<llmc_test::buffer<float>> before_;  ///< of an updated array
   std::unique_ptr<llmc_test::buffer<float>> kept_;
 };
@@ -125,10 +125,14 @@ class problem {
   /// reference.
   void keep(cudaStream_t stream);
   deviation compare_with_kept(cudaStream_t stream);
+  /// Whether the outputs have the kept bits.
+  bool holds_kept();
 
   /// Whether nothing was written outside the outputs.
   bool guards_intact() const;
 
+  /// Its own, as another problem's `settings::callers`.
+  named_arrays arrays() const;
   /// By the launcher's names for them.
   const std::vector<std::string>& array_names() const { return array_names_; }
 
@@ -147,7 +151,7 @@ class problem {
     return output(name, count, allowed, allowed);
   }
   array& output(const std::string& name, std::int64_t count, tolerance allowed,
-                tolerance allowed_in_tf32);
+                tolerance allowed_rounded);
   array& updated(const std::string& name, std::int64_t count, tolerance allowed,
                  normal contents = {});
   /// Overwritten or added to, as the settings say.
@@ -155,7 +159,7 @@ class problem {
     return gradient(name, count, allowed, allowed);
   }
   array& gradient(const std::string& name, std::int64_t count, tolerance allowed,
-                  tolerance allowed_in_tf32);
+                  tolerance allowed_rounded);
   /// The same in double; not compared with what was kept.
   array& gradient_in_double(const std::string& name, std::int64_t count, tolerance allowed);
   const std::int32_t* integers(const std::string& name, const std::vector<std::int32_t>& values);
@@ -163,7 +167,7 @@ class problem {
   /// Whether inputs may be made from other inputs, since all are the problem's own.
   bool owns_arrays() const { return settings_.callers == nullptr; }
 
-  /// Scratch of at least that many bytes, with guards like every array.
+  /// Scratch of exactly that many bytes, with guards like every array.
   void* workspace(std::size_t bytes);
   llmc::workspace scratch(std::size_t bytes) { return {workspace(bytes), bytes}; }
 
@@ -191,7 +195,7 @@ class problem {
   std::uint64_t seed_ = 0;
   std::vector<std::string> array_names_;
   std::vector<std::unique_ptr<array>> arrays_;
-  std::vector<std::unique_ptr<llmc_test::buffer<std::int32_t>>> integers_;
+  std::map<std::string, std::unique_ptr<llmc_test::buffer<std::int32_t>>> integers_;
   std::unique_ptr<llmc_test::buffer<unsigned char>> workspace_;
   std::shared_ptr<llmc::matmul_context> context_;
   std::vector<std::vector<double>> expected_;

@@ -31,7 +31,7 @@ inline tolerance product_tolerance(std::int64_t terms) {
 }
 
 /// In TF32 each factor has 10 bits of mantissa, and the errors add up like a random walk.
-inline tolerance tf32_product_tolerance(std::int64_t terms) {
+inline tolerance rounded_product_tolerance(std::int64_t terms) {
   const double ulp = 1.0 / 1024;
   return {4 * ulp * (2 + std::sqrt(static_cast<double>(terms))), ulp};
 }

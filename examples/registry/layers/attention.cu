@@ -31,7 +31,7 @@ std::int64_t rows_of(attention_shape s) {
 tolerance attention_tolerance(double magnitude) {
   return {3e-5 * magnitude, 4e-6};
 }
-tolerance tf32_attention_tolerance(double magnitude) {
+tolerance rounded_attention_tolerance(double magnitude) {
   return {3e-2 * magnitude, 4e-3};
 }
 
@@ -81,8 +81,9 @@ class forward_problem : public problem {
   attention_shape shape_;
   array& qkv_ = input("qkv", 3 * vectors_of(shape_));
   array& out_ =
-      output("out", vectors_of(shape_), attention_tolerance(1), tf32_attention_tolerance(1));
-  array& lse_ = output("lse", rows_of(shape_), attention_tolerance(1), tf32_attention_tolerance(1));
+      output("out", vectors_of(shape_), attention_tolerance(1), rounded_attention_tolerance(1));
+  array& lse_ =
+      output("lse", rows_of(shape_), attention_tolerance(1), rounded_attention_tolerance(1));
 };
 
 /// With `HasBias` it also sums dqkv over the rows, as the trainer asks for it.
@@ -147,11 +148,11 @@ class backward_problem : public problem {
   array& qkv_ = input("qkv", 3 * vectors_of(shape_));
   array& out_ = input("out", vectors_of(shape_));
   array& lse_ = input("lse", rows_of(shape_));
-  array& dqkv_ =
-      output("dqkv", 3 * vectors_of(shape_), attention_tolerance(4), tf32_attention_tolerance(4));
+  array& dqkv_ = output("dqkv", 3 * vectors_of(shape_), attention_tolerance(4),
+                        rounded_attention_tolerance(4));
   array* dqkv_bias_ =
       HasBias ? &gradient("dqkv_bias", 3 * shape_.heads * shape_.head_size,
-                          summed(attention_tolerance(4)), summed(tf32_attention_tolerance(4)))
+                          summed(attention_tolerance(4)), summed(rounded_attention_tolerance(4)))
               : nullptr;
 };
 

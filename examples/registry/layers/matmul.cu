@@ -25,7 +25,7 @@ class linear_problem : public problem {
 
   std::int64_t out_count() const { return shape_.rows * shape_.out_channels; }
   tolerance allowed() const { return product_tolerance(shape_.channels); }
-  tolerance allowed_in_tf32() const { return tf32_product_tolerance(shape_.channels); }
+  tolerance allowed_rounded() const { return rounded_product_tolerance(shape_.channels); }
 
   std::vector<double> linear_output() const {
     std::vector<double> out = zeros(out_count());
@@ -87,7 +87,7 @@ class forward_problem : public ladder_problem {
  private:
   std::vector<std::vector<double>> reference() const override { return {linear_output()}; }
 
-  array& out_ = output("out", out_count(), allowed(), allowed_in_tf32());
+  array& out_ = output("out", out_count(), allowed(), allowed_rounded());
 };
 
 /// The projection back to the residual stream.
@@ -117,7 +117,7 @@ class residual_problem : public ladder_problem {
 
   array& residual_ = input("residual", out_count());
   array& out_ =
-      output("out", out_count(), widened(allowed(), 1.2), widened(allowed_in_tf32(), 1.2));
+      output("out", out_count(), widened(allowed(), 1.2), widened(allowed_rounded(), 1.2));
 };
 
 class gelu_problem : public linear_problem {
@@ -154,8 +154,8 @@ class gelu_problem : public linear_problem {
   }
 
   array& out_ =
-      output("out", out_count(), widened(allowed(), 1.2), widened(allowed_in_tf32(), 1.2));
-  array& before_gelu_ = output("before_gelu", out_count(), allowed(), allowed_in_tf32());
+      output("out", out_count(), widened(allowed(), 1.2), widened(allowed_rounded(), 1.2));
+  array& before_gelu_ = output("before_gelu", out_count(), allowed(), allowed_rounded());
 };
 
 }  // namespace
