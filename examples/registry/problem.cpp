@@ -128,7 +128,7 @@ bool problem::guards_intact() const {
   for (const auto& a : arrays_) {
     if (!a->memory_->guards_intact()) return false;
   }
-  return !workspace_ || workspace_->guards_intact();
+  return !scratch_ || scratch_->guards_intact();
 }
 
 std::int64_t problem::array_bytes() const {
@@ -181,13 +181,13 @@ const std::int32_t* problem::integers(const std::string& name,
   return integers_[name]->get();
 }
 
-void* problem::workspace(std::size_t bytes) {
-  if (bytes == 0) return nullptr;
-  if (!workspace_ || workspace_->size() != bytes) {
-    workspace_.reset();
-    workspace_ = std::make_unique<buffer<unsigned char>>(static_cast<std::int64_t>(bytes));
+llmc::workspace problem::scratch(std::size_t bytes) {
+  if (bytes == 0) return {};
+  if (!scratch_ || llmc::workspace(*scratch_).bytes != bytes) {
+    scratch_.reset();
+    scratch_ = std::make_unique<llmc_test::scratch>(bytes);
   }
-  return workspace_->get();
+  return *scratch_;
 }
 
 llmc::matmul_context& problem::context() {

@@ -168,8 +168,8 @@ class problem {
   bool owns_arrays() const { return settings_.callers == nullptr; }
 
   /// Scratch of exactly that many bytes, with guards like every array.
-  void* workspace(std::size_t bytes);
-  llmc::workspace scratch(std::size_t bytes) { return {workspace(bytes), bytes}; }
+  llmc::workspace scratch(std::size_t bytes);
+  void* workspace(std::size_t bytes) { return scratch(bytes).data; }
 
   /// For products; made when first asked for.
   llmc::matmul_context& context();
@@ -196,7 +196,7 @@ class problem {
   std::vector<std::string> array_names_;
   std::vector<std::unique_ptr<array>> arrays_;
   std::map<std::string, std::unique_ptr<llmc_test::buffer<std::int32_t>>> integers_;
-  std::unique_ptr<llmc_test::buffer<unsigned char>> workspace_;
+  std::unique_ptr<llmc_test::scratch> scratch_;
   std::shared_ptr<llmc::matmul_context> context_;
   std::vector<std::vector<double>> expected_;
 };

@@ -102,10 +102,9 @@ class backward_problem : public problem {
 
   template <encoder_backward_variant Variant, int BlockSize>
   void launch(cudaStream_t stream) {
-    const std::size_t bytes = llmc::encoder_backward_workspace_bytes(shape_);
-    llmc::encoder_backward<Variant, BlockSize>(dwte_, dwpe_, {workspace(bytes), bytes}, gpu_tokens_,
-                                               dout_, shape_, llmc::accumulation::add, mode(),
-                                               stream);
+    llmc::encoder_backward<Variant, BlockSize>(
+        dwte_, dwpe_, scratch(llmc::encoder_backward_workspace_bytes(shape_)), gpu_tokens_, dout_,
+        shape_, llmc::accumulation::add, mode(), stream);
   }
 
   call_cost cost() const override {
