@@ -1,6 +1,6 @@
 /// @file
-/// An operation with all its arrays on the GPU, which can be run again and again by different
-/// variants and says whether the result is right and how much work it is.
+/// An operation with all its arrays on the GPU. Different variants can run it, again and again; it
+/// says whether the result is right, and what it costs.
 #pragma once
 
 #include <cuda_runtime_api.h>
@@ -35,8 +35,8 @@ using named_arrays = std::map<std::string, void*>;
 struct settings {
   int misalignment = 0;  ///< of every array from a 256-byte boundary, in elements
   llmc::accumulation mode = llmc::accumulation::overwrite;
-  /// If not null, all arrays that the problem then has, instead of ones of its own. Those that the
-  /// launcher may be called without can be null. Such a problem can only be launched.
+  /// Null: the problem makes its arrays. Else it takes all of them from here, where those may be
+  /// null that the launcher takes as null. Such a problem can only be launched, not checked.
   const named_arrays* callers = nullptr;
 };
 
@@ -46,7 +46,7 @@ struct normal {
   double mean = 0;
 };
 
-/// An array on the GPU: of floats, but for the few outputs in double.
+/// An array on the GPU: of floats, or of doubles for the few outputs that are in double.
 class array {
  public:
   operator float*() const { return memory_ ? memory_->get() : callers_; }
@@ -131,14 +131,14 @@ class problem {
   /// Whether nothing was written outside the outputs.
   bool guards_intact() const;
 
-  /// Its own, as another problem's `settings::callers`.
+  /// Its arrays, for another problem's `settings::callers`.
   named_arrays arrays() const;
-  /// By the launcher's names for them.
+  /// As the launcher calls them.
   const std::vector<std::string>& array_names() const { return array_names_; }
 
   /// What the operation must do at least.
   virtual call_cost cost() const = 0;
-  /// The traffic of all arrays, each read or written once: the most that `cost` can say.
+  /// The traffic if each array is read or written once, in full. `cost` cannot be more.
   std::int64_t array_bytes() const;
 
  protected:
@@ -164,14 +164,14 @@ class problem {
   array& gradient_in_double(const std::string& name, std::int64_t count, tolerance allowed);
   const std::int32_t* integers(const std::string& name, const std::vector<std::int32_t>& values);
 
-  /// Whether inputs may be made from other inputs, since all are the problem's own.
+  /// Whether the arrays are its own, so that inputs may be made from other inputs.
   bool owns_arrays() const { return settings_.callers == nullptr; }
 
   /// Scratch of exactly that many bytes, with guards like every array.
   llmc::workspace scratch(std::size_t bytes);
   void* workspace(std::size_t bytes) { return scratch(bytes).data; }
 
-  /// For products; made when first asked for.
+  /// The context of its products, made when first asked for.
   llmc::matmul_context& context();
 
   llmc::accumulation mode() const { return settings_.mode; }

@@ -26,8 +26,8 @@ std::int64_t rows_of(attention_shape s) {
   return s.batch * s.heads * s.sequence;
 }
 
-/// Scores of normal numbers reach about 6. An error of them is a relative one of a probability, and
-/// so of a mean of values that reach about 5; gradients are some of such.
+/// Scores of normal numbers reach about 6. An absolute error of a score is a relative error of its
+/// probability, and so of a mean of values, which reach about 5. Gradients are sums of a few such.
 tolerance attention_tolerance(double magnitude) {
   return {3e-5 * magnitude, 4e-6};
 }
@@ -35,7 +35,7 @@ tolerance rounded_attention_tolerance(double magnitude) {
   return {3e-2 * magnitude, 4e-3};
 }
 
-/// Of the naive kernels, which are slow.
+/// The naive kernels are slow, so they get fewer.
 constexpr std::array few_block_sizes{64, 256};
 
 class forward_problem : public problem {

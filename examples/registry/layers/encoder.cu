@@ -87,8 +87,8 @@ class forward_problem : public problem {
   array& out_ = output("out", count_of(shape_), elementwise_tolerance());
 };
 
-/// dwte is added to, since in training the classifier's part of it is there already, and so only
-/// the rows of tokens that occur are touched.
+/// dwte is added to: in training it already holds the classifier's part. So only the rows of tokens
+/// that occur are touched.
 class backward_problem : public problem {
  public:
   static constexpr auto& variants = llmc::encoder_backward_variants;

@@ -51,7 +51,7 @@ class ladder_problem : public linear_problem {
                                              matmul_forward_variant::cublaslt_separate_bias);
   template <matmul_forward_variant Variant>
   static constexpr int default_block_size = llmc::matmul_forward_block_size<Variant>;
-  /// Most products are cut up by cuBLASLt or into tiles of one size.
+  /// Most variants have one size: that of their tiles, or cuBLASLt's.
   template <matmul_forward_variant Variant>
   static constexpr auto block_sizes() {
     if constexpr (Variant == matmul_forward_variant::naive ||
@@ -123,7 +123,8 @@ class residual_problem : public ladder_problem {
 class gelu_problem : public linear_problem {
  public:
   static constexpr auto& variants = fused_variants;
-  /// Of the pass that applies the GELU where the product's kernel does not; not to be chosen.
+  /// Not to be chosen. It is that of the pass that applies the GELU where the product's kernel does
+  /// not.
   template <fused_variant Variant>
   static constexpr int default_block_size = 256;
   template <fused_variant Variant>
