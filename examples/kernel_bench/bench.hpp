@@ -18,7 +18,7 @@ using llmc_registry::timing;
 
 enum class verdict { right, wrong, unsupported };
 
-/// What was found about one entry. Only of what is right there are times.
+/// What was found about one entry. Only a right one is timed.
 struct result {
   llmc_registry::entry entry;
   verdict outcome = verdict::right;

@@ -28,8 +28,8 @@ const char* kernel_bench_list(void);
 /// What went wrong in the last function that failed in this thread.
 const char* kernel_bench_error(void);
 
-/// Makes a call ready. Scalars, tokens' counters and what gradients of parameters meet
-/// (`overwrite`) are those of the registry.
+/// Makes a call ready. The registry chooses the scalars and counters; gradients of parameters are
+/// overwritten.
 ///
 /// @param operation  as `kernel_bench list` names it
 /// @param variant    likewise
@@ -39,7 +39,7 @@ const char* kernel_bench_error(void);
 /// @param arrays     all of its arrays, on the current device, by the names of the launcher's
 ///                   arguments; null where the launcher takes null
 ///
-/// Returns null if there is no such thing, or an array too few or too many.
+/// Returns null if a name is unknown or an array is missing.
 kernel_bench_call* kernel_bench_open(const char* operation, const char* variant, int block_size,
                                      const char* precision, const kernel_bench_extent* extents,
                                      int extent_count, const kernel_bench_array* arrays,

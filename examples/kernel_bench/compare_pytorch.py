@@ -16,36 +16,22 @@ import torch
 import torch_attention
 import torch_products
 import torch_record
-from library import Library
-
-
-def load(path):
-    try:
-        return Library(path)
-    except OSError as error:
-        raise argparse.ArgumentTypeError(error) from error
 
 
 def main():
     keep_lines = argparse.RawDescriptionHelpFormatter
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=keep_lines)
-    commands = parser.add_subparsers(dest="command", required=True)
+    commands = parser.add_subparsers(required=True)
     for name, part in (("record", torch_record), ("products", torch_products),
                        ("attention", torch_attention)):
         command = commands.add_parser(name, description=part.__doc__, formatter_class=keep_lines)
-        if part is not torch_record:
-            command.add_argument("library", type=load, help="libkernel_bench_c.so")
+        command.set_defaults(compare=part.compare)
         part.add_options(command)
     options = parser.parse_args()
 
     torch.manual_seed(0)
     print(f"{torch.cuda.get_device_name()}, PyTorch {torch.__version__}", flush=True)
-    if options.command == "record":
-        torch_record.compare(options)
-    elif options.command == "products":
-        torch_products.compare(options, options.library)
-    else:
-        torch_attention.compare(options, options.library)
+    options.compare(options)
 
 
 if __name__ == "__main__":

@@ -17,8 +17,8 @@ constexpr double bar_pitch = 22;
 constexpr double label_width = 170;
 constexpr double lines_height = 200;
 
-/// Told apart by people who do not see all colours, too (Wong, "Points of view: Color blindness",
-/// 2011).
+/// People who do not see all colours can tell these apart, too (Wong, "Points of view: Color
+/// blindness", 2011).
 constexpr std::array colours{"#0072b2", "#d55e00", "#009e73", "#cc79a7",
                              "#e69f00", "#56b4e9", "#000000", "#999999"};
 

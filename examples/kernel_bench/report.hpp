@@ -1,5 +1,5 @@
 /// @file
-/// The forms in which what was measured is written.
+/// Writes the measurements as a table, JSON or CSV.
 #pragma once
 
 #include <string>

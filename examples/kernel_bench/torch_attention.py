@@ -17,7 +17,7 @@ import torch
 from torch.nn import functional
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
-from torch_bench import FLUSH_BYTES, Stopwatch, is_repeatable, launcher
+from torch_bench import FLUSH_BYTES, Stopwatch, add_library, is_repeatable, launcher
 
 # A title, what queries are multiplied by, and the mean of values; otherwise normal numbers.
 DATA = (("randn", 1.0, 0.0), ("q x 6", 6.0, 0.0), ("q x 0.1, v mean 1", 0.1, 1.0))
@@ -179,6 +179,7 @@ def describe(problem):
 # ---- the program ----
 
 def add_options(parser):
+    add_library(parser)
     parser.add_argument("--shapes", default="16,1024,12,64 4,1024,12,64 4,4096,12,64 16,1024,12,80 "
                         "16,1024,12,96 16,1024,12,128", help="B,T,NH,HS, separated by blanks")
     parser.add_argument("--error-shapes", default="4,1024,12,64 4,4096,12,64 2,1024,12,80 "
@@ -191,7 +192,8 @@ def add_options(parser):
     parser.add_argument("--warm", action="store_true", help="leave the L2 cache as it is")
 
 
-def compare(options, library):
+def compare(options):
+    library = options.library
     machines = [Llmc(library, "flash", precision) for precision in options.precisions.split()]
     if options.materialised:
         machines.append(Llmc(library, "materialised", "ieee"))

@@ -1,9 +1,12 @@
 """What the parts of compare_pytorch.py share: a stopwatch, and llmc's launchers on tensors."""
 
+import argparse
 import statistics
 import typing
 
 import torch
+
+from library import Library
 
 # llmc's precision: PyTorch's name of the matmul precision to compare it with.
 MATMUL_PRECISIONS = {"ieee": "highest", "tf32": "high", "tf32x3": "highest"}
@@ -49,6 +52,17 @@ class Stopwatch:
             return Timing(median, 0.0)
         lower, _, upper = statistics.quantiles(us, n=4, method="inclusive")
         return Timing(median, (upper - lower) / median)
+
+
+def _load(path):
+    try:
+        return Library(path)
+    except OSError as error:
+        raise argparse.ArgumentTypeError(error) from error
+
+
+def add_library(parser):
+    parser.add_argument("library", type=_load, help="libkernel_bench_c.so")
 
 
 def launcher(library, operation, shape, tune=False, variant="automatic", precision=None, **arrays):

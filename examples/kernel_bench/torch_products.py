@@ -18,7 +18,7 @@ import sys
 
 import torch
 
-from torch_bench import MATMUL_PRECISIONS, Stopwatch, is_repeatable, launcher
+from torch_bench import MATMUL_PRECISIONS, Stopwatch, add_library, is_repeatable, launcher
 
 sys.path.append(str(pathlib.Path(__file__).resolve().parent.parent / "gpt2_trainer" / "compare"))
 import gpt2_pytorch as gpt2  # noqa: E402
@@ -327,6 +327,7 @@ def check_repeatable(options, machines):
 # ---- the program ----
 
 def add_options(parser):
+    add_library(parser)
     parser.add_argument("--parts", nargs="+", default=["errors", "times", "steps", "fused", "repeat"])
     parser.add_argument("--rows", type=int, nargs="+", default=[4096, 16384])
     parser.add_argument("--launches", type=int, default=9)
@@ -334,7 +335,8 @@ def add_options(parser):
     parser.add_argument("--repeats", type=int, default=20)
 
 
-def compare(options, library):
+def compare(options):
+    library = options.library
     stopwatch = Stopwatch(options.launches)
     sgemm, cublas = Cublas("ieee"), Cublas("tf32")
     exact, fixed = Llmc(library, "automatic", "tf32x3"), Llmc(library, "automatic", "tf32")

@@ -1,7 +1,7 @@
 /// @file
-/// What an operation must do at least, whoever does it: multiplications and additions, and traffic
-/// with memory. By the launchers' names; what kernel_bench and the trainer's profile rate times by.
-/// Needs no CUDA.
+/// What an operation must do at least: multiplications and additions, and traffic with memory. The
+/// functions have the launchers' names. kernel_bench and the trainer's profile compare times with
+/// them. Needs no CUDA.
 #pragma once
 
 #include <cstddef>
@@ -11,13 +11,13 @@
 
 namespace llmc_registry {
 
-/// What an operation's ceiling is: that of copies, of products, or of products in the arithmetic of
+/// Which ceiling an operation has: that of copies, of products, or of products in the arithmetic of
 /// attention.
 enum class call_kind { other, product, attention };
 
-/// Operations are those of matrix products and of causal attention, where what is masked does not
-/// count. Each is counted once, however the arithmetic makes it. Traffic is each input read once
-/// and each output written once; a gradient that is added to is read, too.
+/// `flops` are those of matrix products and of causal attention without its masked half. Each
+/// counts once, even where the arithmetic takes three products for one. `bytes` are each input read
+/// once and each output written once; a gradient that is added to is also read.
 struct call_cost {
   double flops = 0;
   double bytes = 0;
@@ -30,7 +30,7 @@ namespace costs {
 call_cost encoder_forward(llmc::encoder_shape shape, std::int64_t different_tokens);
 call_cost encoder_backward(llmc::encoder_shape shape, std::int64_t different_tokens,
                            llmc::accumulation dwte_mode, llmc::accumulation dwpe_mode);
-/// Where the tokens are not known: most of a batch differ.
+/// An estimate where the tokens are not known: most of a batch differ.
 std::int64_t most_different_tokens(llmc::encoder_shape shape);
 
 call_cost layernorm_forward(llmc::row_shape shape);
@@ -47,11 +47,11 @@ call_cost matmul_gelu_forward(llmc::matmul_shape shape, bool has_bias);
 call_cost matmul_backward(llmc::matmul_shape shape, bool has_dbias, llmc::accumulation mode);
 call_cost gelu_matmul_backward(llmc::matmul_shape shape, bool has_dgelu_bias, bool has_dbias,
                                llmc::accumulation mode);
-/// The parts of these two, where each is asked for by itself.
+/// The parts of these two, for callers that ask for each by itself.
 call_cost matmul_dinp(llmc::matmul_shape shape);
 call_cost matmul_dgelu_inp(llmc::matmul_shape shape, bool has_dgelu_bias, llmc::accumulation mode);
 call_cost matmul_dweight(llmc::matmul_shape shape, llmc::accumulation mode);
-/// Of a matrix of as many columns as the layer has output channels.
+/// The matrix has as many columns as the layer has output channels.
 call_cost matmul_bias_backward(llmc::row_shape shape, llmc::accumulation mode);
 
 /// In either direction.

@@ -11,8 +11,8 @@
 
 namespace llmc_registry {
 
-/// Normal numbers, the same for the same seed on every machine but for last bits. Returns when they
-/// are there.
+/// Writes normal numbers. A seed gives the same ones on every machine, but for last bits. Returns
+/// when they are there.
 void fill_normal(float* values, std::int64_t count, std::uint64_t seed, double deviation,
                  double mean);
 

@@ -58,8 +58,8 @@ enum class sole_variant { automatic };
 
 inline constexpr std::array sole_variants{sole_variant::automatic};
 
-constexpr const char* to_string(sole_variant variant) {
-  return variant == sole_variant::automatic ? "automatic" : "unknown";
+constexpr const char* to_string(sole_variant) {
+  return "automatic";
 }
 
 /// What a variant is swept over. `automatic` only chooses, so it has the block size that it takes.

@@ -108,17 +108,33 @@ deviation problem::compare_with_kept(cudaStream_t stream) {
   return worst;
 }
 
+bool problem::holds_kept() {
+  bool same = true;
+  for_each_output([&](array& a) {
+    const std::vector<float> now = a.memory_->values(), kept = a.kept_->values();
+    same = same && std::memcmp(now.data(), kept.data(), now.size() * sizeof(float)) == 0;
+  });
+  return same;
+}
+
+named_arrays problem::arrays() const {
+  named_arrays all;
+  for (const auto& a : arrays_) all[a->name_] = static_cast<float*>(*a);
+  for (const auto& [name, data] : integers_) all[name] = data->get();
+  return all;
+}
+
 bool problem::guards_intact() const {
   for (const auto& a : arrays_) {
     if (!a->memory_->guards_intact()) return false;
   }
-  return !workspace_ || workspace_->guards_intact();
+  return !scratch_ || scratch_->guards_intact();
 }
 
 std::int64_t problem::array_bytes() const {
   std::int64_t elements = 0;
   for (const auto& a : arrays_) elements += a->floats() * (a->use_ == array::use::updated ? 2 : 1);
-  for (const auto& i : integers_) elements += static_cast<std::int64_t>(i->size());
+  for (const auto& [name, i] : integers_) elements += static_cast<std::int64_t>(i->size());
   return elements * 4;
 }
 
@@ -129,10 +145,10 @@ array& problem::input(const std::string& name, std::int64_t count, normal conten
 }
 
 array& problem::output(const std::string& name, std::int64_t count, tolerance allowed,
-                       tolerance allowed_in_tf32) {
+                       tolerance allowed_rounded) {
   array& a = add(name, array::use::written, count);
   a.allowed_ = allowed;
-  a.allowed_in_tf32_ = allowed_in_tf32;
+  a.allowed_rounded_ = allowed_rounded;
   return a;
 }
 
@@ -144,15 +160,15 @@ array& problem::updated(const std::string& name, std::int64_t count, tolerance a
 }
 
 array& problem::gradient(const std::string& name, std::int64_t count, tolerance allowed,
-                         tolerance allowed_in_tf32) {
-  array& a = output(name, count, allowed, allowed_in_tf32);
+                         tolerance allowed_rounded) {
+  array& a = output(name, count, allowed, allowed_rounded);
   if (mode() == llmc::accumulation::add) make_updated(a, {});
   return a;
 }
 
 array& problem::gradient_in_double(const std::string& name, std::int64_t count, tolerance allowed) {
   array& a = add(name, array::use::written, count, true);
-  a.allowed_ = a.allowed_in_tf32_ = allowed;
+  a.allowed_ = a.allowed_rounded_ = allowed;
   if (mode() == llmc::accumulation::add) make_updated(a, {});
   return a;
 }
@@ -161,17 +177,17 @@ const std::int32_t* problem::integers(const std::string& name,
                                       const std::vector<std::int32_t>& values) {
   const auto* callers = static_cast<const std::int32_t*>(callers_array(name));
   if (!owns_arrays()) return callers;
-  integers_.push_back(std::make_unique<buffer<std::int32_t>>(values, settings_.misalignment));
-  return integers_.back()->get();
+  integers_[name] = std::make_unique<buffer<std::int32_t>>(values, settings_.misalignment);
+  return integers_[name]->get();
 }
 
-void* problem::workspace(std::size_t bytes) {
-  if (bytes == 0) return nullptr;
-  if (!workspace_ || workspace_->size() < bytes) {
-    workspace_.reset();
-    workspace_ = std::make_unique<buffer<unsigned char>>(static_cast<std::int64_t>(bytes));
+llmc::workspace problem::scratch(std::size_t bytes) {
+  if (bytes == 0) return {};
+  if (!scratch_ || llmc::workspace(*scratch_).bytes != bytes) {
+    scratch_.reset();
+    scratch_ = std::make_unique<llmc_test::scratch>(bytes);
   }
-  return workspace_->get();
+  return *scratch_;
 }
 
 llmc::matmul_context& problem::context() {
@@ -212,7 +228,7 @@ void problem::make_updated(array& a, normal contents) {
 }
 
 tolerance problem::allowed(const array& a) const {
-  return arithmetic_ == llmc::precision::tf32 ? a.allowed_in_tf32_ : a.allowed_;
+  return llmc::facts_of(arithmetic_).is_exact() ? a.allowed_ : a.allowed_rounded_;
 }
 
 void problem::fill(buffer<float>& memory, normal contents) {

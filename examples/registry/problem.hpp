@@ -1,6 +1,6 @@
 /// @file
-/// An operation with all its arrays on the GPU, which can be run again and again by different
-/// variants and says whether the result is right and how much work it is.
+/// An operation with all its arrays on the GPU. Different variants can run it, again and again; it
+/// says whether the result is right, and what it costs.
 #pragma once
 
 #include <cuda_runtime_api.h>
@@ -35,8 +35,8 @@ using named_arrays = std::map<std::string, void*>;
 struct settings {
   int misalignment = 0;  ///< of every array from a 256-byte boundary, in elements
   llmc::accumulation mode = llmc::accumulation::overwrite;
-  /// If not null, all arrays that the problem then has, instead of ones of its own. Those that the
-  /// launcher may be called without can be null. Such a problem can only be launched.
+  /// Null: the problem makes its arrays. Else it takes all of them from here, where those may be
+  /// null that the launcher takes as null. Such a problem can only be launched, not checked.
   const named_arrays* callers = nullptr;
 };
 
@@ -46,7 +46,7 @@ struct normal {
   double mean = 0;
 };
 
-/// An array on the GPU: of floats, but for the few outputs in double.
+/// An array on the GPU: of floats, or of doubles for the few outputs that are in double.
 class array {
  public:
   operator float*() const { return memory_ ? memory_->get() : callers_; }
@@ -71,7 +71,7 @@ class array {
   std::unique_ptr<llmc_test::buffer<float>> memory_;  ///< null if it is the caller's
   float* callers_ = nullptr;
   tolerance allowed_{0, 0};
-  tolerance allowed_in_tf32_{0, 0};
+  tolerance allowed_rounded_{0, 0};
   std::unique_ptr<llmc_test::buffer<float>> before_;  ///< of an updated array
   std::unique_ptr<llmc_test::buffer<float>> kept_;
 };
@@ -125,16 +125,20 @@ class problem {
   /// reference.
   void keep(cudaStream_t stream);
   deviation compare_with_kept(cudaStream_t stream);
+  /// Whether the outputs have the kept bits.
+  bool holds_kept();
 
   /// Whether nothing was written outside the outputs.
   bool guards_intact() const;
 
-  /// By the launcher's names for them.
+  /// Its arrays, for another problem's `settings::callers`.
+  named_arrays arrays() const;
+  /// As the launcher calls them.
   const std::vector<std::string>& array_names() const { return array_names_; }
 
   /// What the operation must do at least.
   virtual call_cost cost() const = 0;
-  /// The traffic of all arrays, each read or written once: the most that `cost` can say.
+  /// The traffic if each array is read or written once, in full. `cost` cannot be more.
   std::int64_t array_bytes() const;
 
  protected:
@@ -147,7 +151,7 @@ class problem {
     return output(name, count, allowed, allowed);
   }
   array& output(const std::string& name, std::int64_t count, tolerance allowed,
-                tolerance allowed_in_tf32);
+                tolerance allowed_rounded);
   array& updated(const std::string& name, std::int64_t count, tolerance allowed,
                  normal contents = {});
   /// Overwritten or added to, as the settings say.
@@ -155,19 +159,19 @@ class problem {
     return gradient(name, count, allowed, allowed);
   }
   array& gradient(const std::string& name, std::int64_t count, tolerance allowed,
-                  tolerance allowed_in_tf32);
+                  tolerance allowed_rounded);
   /// The same in double; not compared with what was kept.
   array& gradient_in_double(const std::string& name, std::int64_t count, tolerance allowed);
   const std::int32_t* integers(const std::string& name, const std::vector<std::int32_t>& values);
 
-  /// Whether inputs may be made from other inputs, since all are the problem's own.
+  /// Whether the arrays are its own, so that inputs may be made from other inputs.
   bool owns_arrays() const { return settings_.callers == nullptr; }
 
-  /// Scratch of at least that many bytes, with guards like every array.
-  void* workspace(std::size_t bytes);
-  llmc::workspace scratch(std::size_t bytes) { return {workspace(bytes), bytes}; }
+  /// Scratch of exactly that many bytes, with guards like every array.
+  llmc::workspace scratch(std::size_t bytes);
+  void* workspace(std::size_t bytes) { return scratch(bytes).data; }
 
-  /// For products; made when first asked for.
+  /// The context of its products, made when first asked for.
   llmc::matmul_context& context();
 
   llmc::accumulation mode() const { return settings_.mode; }
@@ -191,8 +195,8 @@ class problem {
   std::uint64_t seed_ = 0;
   std::vector<std::string> array_names_;
   std::vector<std::unique_ptr<array>> arrays_;
-  std::vector<std::unique_ptr<llmc_test::buffer<std::int32_t>>> integers_;
-  std::unique_ptr<llmc_test::buffer<unsigned char>> workspace_;
+  std::map<std::string, std::unique_ptr<llmc_test::buffer<std::int32_t>>> integers_;
+  std::unique_ptr<llmc_test::scratch> scratch_;
   std::shared_ptr<llmc::matmul_context> context_;
   std::vector<std::vector<double>> expected_;
 };

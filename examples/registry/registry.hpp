@@ -1,7 +1,7 @@
 /// @file
-/// Every variant of every layer with every block size it can be launched with: what the tests check
-/// and what kernel_bench checks and times. Plain C++; the variants are instantiated in one .cu file
-/// a layer.
+/// Every variant of every layer with every block size it can be launched with. The tests check
+/// them; kernel_bench checks and times them. Plain C++: each layer's .cu file instantiates its
+/// variants.
 #pragma once
 
 #include <cuda_runtime_api.h>

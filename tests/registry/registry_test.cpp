@@ -1,6 +1,7 @@
 #include "registry/registry.hpp"
 
 #include <set>
+#include <stdexcept>
 #include <string>
 
 #include <llmc/error.hpp>
@@ -91,6 +92,83 @@ TEST_CASE("an operation's cost is the traffic of its arrays", "[registry]") {
       const double arrays = static_cast<double>(problem->array_bytes());
       CHECK(problem->cost().bytes <= arrays);
       if (touch_less.count(o.name) == 0) CHECK(problem->cost().bytes + scalars >= arrays);
+    }
+  }
+}
+
+namespace {
+
+enum class answer { launched, refused, unsupported };
+
+answer launch(const entry& e, const operation& o, const extents& shape, const named_arrays& arrays,
+              const llmc_test::stream& stream) {
+  settings on_these;
+  on_these.callers = &arrays;
+  answer given = answer::launched;
+  try {
+    const auto problem = o.make_problem(shape, on_these);
+    run(e, *problem, stream);
+    stream.synchronize();
+  } catch (const llmc::invalid_argument&) {
+    given = answer::refused;
+  } catch (const llmc::unsupported&) {
+    given = answer::unsupported;
+  }
+  stream.synchronize();
+  return given;
+}
+
+/// Launches every variant with one argument that is wrong. Returns how many refused it.
+int check_refusals(const operation& o, problem& whole, const extents& shape,
+                   const named_arrays& arrays, bool must_refuse) {
+  int refused = 0;
+  const llmc_test::stream stream;
+  for (const entry& e : o.entries) {
+    if (!e.is_default) continue;
+    INFO(to_string(e));
+    whole.reset(stream);
+    whole.keep(stream);
+    const answer given = launch(e, o, shape, arrays, stream);
+    if (must_refuse) CHECK(given != answer::launched);
+    if (given != answer::refused) continue;
+    CHECK(whole.holds_kept());
+    ++refused;
+  }
+  return refused;
+}
+
+}  // namespace
+
+TEST_CASE("launchers check every array before they write to any", "[registry]") {
+  LLMC_REQUIRE_GPU();
+  for (const operation& o : operations()) {
+    const extents& shape = o.awkward.back();
+    const auto whole = o.make_problem(shape, {});
+    int refused = 0;
+    for (const auto& [name, data] : whole->arrays()) {
+      INFO(o.name << " without " << name);
+      named_arrays arrays = whole->arrays();
+      arrays[name] = nullptr;
+      refused += check_refusals(o, *whole, shape, arrays, false);  // some may be null
+    }
+    INFO(o.name);
+    CHECK(refused > 0);
+  }
+}
+
+TEST_CASE("launchers check every extent before they write to any array", "[registry]") {
+  LLMC_REQUIRE_GPU();
+  for (const operation& o : operations()) {
+    const auto whole = o.make_problem(o.awkward.back(), {});
+    for (const parameter& p : o.parameters) {
+      INFO(o.name << " with a negative " << p.name);
+      extents shape = o.awkward.back();
+      shape[p.name] = -1;
+      try {
+        check_refusals(o, *whole, shape, whole->arrays(), true);
+      } catch (const std::length_error&) {
+        continue;  // so many tokens or targets cannot be made
+      }
     }
   }
 }

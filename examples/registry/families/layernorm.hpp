@@ -13,7 +13,7 @@ namespace llmc_registry {
 
 inline constexpr float layernorm_epsilon = 1e-5f;
 
-/// The largest rstd of rows of normal numbers: among few of them a row may be nearly constant.
+/// The largest rstd of rows of normal numbers. A short row may be nearly constant.
 inline double most_rstd(std::int64_t channels) {
   return channels < 16 ? 316 : 2;
 }
@@ -27,7 +27,7 @@ inline tolerance rstd_tolerance(std::int64_t channels) {
   return {0, 4e-6 * most_rstd(channels)};
 }
 
-/// Of dweight and dbias: sums over the rows of terms of which few pass 8.
+/// For dweight and dbias: sums over the rows, of terms that rarely pass 8.
 inline tolerance column_tolerance(llmc::row_shape s) {
   return llmc_test::sum_tolerance(s.rows, 8 * most_rstd(s.channels));
 }
@@ -35,7 +35,7 @@ inline tolerance column_tolerance(llmc::row_shape s) {
 /// Outputs in this order: out, mean, rstd.
 class layernorm_forward_problem : public row_problem<gpt2_channels> {
  protected:
-  /// `scale` is about that of the rows that are normalised.
+  /// `scale`: about how large the numbers are that are normalised.
   layernorm_forward_problem(const extents& e, settings s, double scale)
       : row_problem(e, s),
         out_(output("out", count_, normalised_tolerance(shape_.channels, scale))),
@@ -67,7 +67,7 @@ class layernorm_backward_problem : public row_problem<gpt2_channels> {
   array& dbias_ = gradient("dbias", shape_.channels, llmc_test::sum_tolerance(shape_.rows, 8));
 
  private:
-  /// As a forward pass leaves them for backward.
+  /// Fills mean_ and rstd_, as a forward pass does.
   void find_statistics() {
     const llmc_test::buffer<float> out(count_), weight(shape_.channels), bias(shape_.channels);
     llmc::layernorm_forward(out, mean_, rstd_, inp_, weight, bias, shape_, layernorm_epsilon,

@@ -30,8 +30,9 @@ inline tolerance product_tolerance(std::int64_t terms) {
   return {std::max(by_tree.absolute, one_by_one), by_tree.relative};
 }
 
-/// In TF32 each factor has 10 bits of mantissa, and the errors add up like a random walk.
-inline tolerance tf32_product_tolerance(std::int64_t terms) {
+/// For precisions that round each factor to 10 bits of mantissa. The errors add up like a random
+/// walk.
+inline tolerance rounded_product_tolerance(std::int64_t terms) {
   const double ulp = 1.0 / 1024;
   return {4 * ulp * (2 + std::sqrt(static_cast<double>(terms))), ulp};
 }
@@ -59,7 +60,8 @@ inline matmul_shape matmul_shape_of(const extents& e) {
   return {e.at("rows"), e.at("channels"), e.at("out_channels")};
 }
 
-/// The variants of the launchers next to a GELU: those of matmul.cuh that are no rungs.
+/// The variants of the launchers that do a GELU, too: those of matmul.cuh that are not rungs of the
+/// ladder.
 enum class fused_variant { automatic, cublaslt, tensor_core };
 
 inline constexpr std::array fused_variants{fused_variant::automatic, fused_variant::cublaslt,

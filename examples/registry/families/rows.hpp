@@ -39,7 +39,7 @@ inline std::int64_t count_of(llmc::row_shape s) {
   return s.rows * s.channels;
 }
 
-/// Of a sum over rows of what is exact to `t`.
+/// For a sum over rows of numbers that are exact to `t`.
 inline tolerance summed_over_rows(tolerance t, std::int64_t rows) {
   return {std::sqrt(static_cast<double>(rows)) * t.absolute, t.relative + 1e-5};
 }

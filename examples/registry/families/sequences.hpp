@@ -21,7 +21,7 @@ inline std::vector<parameter> head_parameters() {
   return all;
 }
 
-/// What has no head size is an operation on which it has no influence.
+/// An operation on scores has no head size; any will do.
 inline llmc::attention_shape attention_shape_of(const extents& e) {
   const auto head_size = e.find("head_size");
   return {e.at("batch"), e.at("sequence"), e.at("heads"),

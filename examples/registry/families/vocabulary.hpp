@@ -36,7 +36,7 @@ inline std::int64_t count_of(llmc::classifier_shape s) {
   return s.rows * s.padded_vocabulary;
 }
 
-/// Targets of all rows but the second, which has none.
+/// Each row but the second has a target.
 inline std::vector<std::int32_t> random_targets(llmc::classifier_shape s) {
   std::mt19937 engine(1);
   std::vector<std::int32_t> targets(static_cast<std::size_t>(s.rows));
@@ -57,8 +57,8 @@ inline tolerance loss_tolerance(std::int64_t vocabulary) {
   return {logits_tolerance(vocabulary).relative, 1e-6};
 }
 
-/// Of p * scale, or (p - 1) * scale for the target, which loses digits where p is near 1: the
-/// absolute error allowed is that of a typical p.
+/// For p * scale, or (p - 1) * scale for the target. The latter loses digits where p is near 1, so
+/// the absolute error allowed is that of a typical p.
 inline tolerance dlogits_tolerance(std::int64_t vocabulary, double scale) {
   const double relative = logits_tolerance(vocabulary).relative;
   return {relative * scale / static_cast<double>(vocabulary), relative};

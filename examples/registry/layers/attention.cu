@@ -26,12 +26,12 @@ std::int64_t rows_of(attention_shape s) {
   return s.batch * s.heads * s.sequence;
 }
 
-/// Scores of normal numbers reach about 6. An error of them is a relative one of a probability, and
-/// so of a mean of values that reach about 5; gradients are some of such.
+/// Scores of normal numbers reach about 6. An absolute error of a score is a relative error of its
+/// probability, and so of a mean of values, which reach about 5. Gradients are sums of a few such.
 tolerance attention_tolerance(double magnitude) {
   return {3e-5 * magnitude, 4e-6};
 }
-tolerance tf32_attention_tolerance(double magnitude) {
+tolerance rounded_attention_tolerance(double magnitude) {
   return {3e-2 * magnitude, 4e-3};
 }
 
@@ -40,7 +40,7 @@ template <auto Variant>
 constexpr bool needs_context =
     Variant == decltype(Variant)::automatic || Variant == decltype(Variant)::materialised;
 
-/// Of the naive kernels, which are slow.
+/// The naive kernels are slow, so they get fewer.
 constexpr std::array few_block_sizes{64, 256};
 
 class forward_problem : public problem {
@@ -90,8 +90,9 @@ class forward_problem : public problem {
   attention_shape shape_;
   array& qkv_ = input("qkv", 3 * vectors_of(shape_));
   array& out_ =
-      output("out", vectors_of(shape_), attention_tolerance(1), tf32_attention_tolerance(1));
-  array& lse_ = output("lse", rows_of(shape_), attention_tolerance(1), tf32_attention_tolerance(1));
+      output("out", vectors_of(shape_), attention_tolerance(1), rounded_attention_tolerance(1));
+  array& lse_ =
+      output("lse", rows_of(shape_), attention_tolerance(1), rounded_attention_tolerance(1));
 };
 
 /// With `HasBias` it also sums dqkv over the rows, as the trainer asks for it.
@@ -161,11 +162,11 @@ class backward_problem : public problem {
   array& qkv_ = input("qkv", 3 * vectors_of(shape_));
   array& out_ = input("out", vectors_of(shape_));
   array& lse_ = input("lse", rows_of(shape_));
-  array& dqkv_ =
-      output("dqkv", 3 * vectors_of(shape_), attention_tolerance(4), tf32_attention_tolerance(4));
+  array& dqkv_ = output("dqkv", 3 * vectors_of(shape_), attention_tolerance(4),
+                        rounded_attention_tolerance(4));
   array* dqkv_bias_ =
       HasBias ? &gradient("dqkv_bias", 3 * shape_.heads * shape_.head_size,
-                          summed(attention_tolerance(4)), summed(tf32_attention_tolerance(4)))
+                          summed(attention_tolerance(4)), summed(rounded_attention_tolerance(4)))
               : nullptr;
 };
 

@@ -87,8 +87,8 @@ class forward_problem : public problem {
   array& out_ = output("out", count_of(shape_), elementwise_tolerance());
 };
 
-/// dwte is added to, since in training the classifier's part of it is there already, and so only
-/// the rows of tokens that occur are touched.
+/// dwte is added to: in training it already holds the classifier's part. So only the rows of tokens
+/// that occur are touched.
 class backward_problem : public problem {
  public:
   static constexpr auto& variants = llmc::encoder_backward_variants;
@@ -102,10 +102,9 @@ class backward_problem : public problem {
 
   template <encoder_backward_variant Variant, int BlockSize>
   void launch(cudaStream_t stream) {
-    const std::size_t bytes = llmc::encoder_backward_workspace_bytes(shape_);
-    llmc::encoder_backward<Variant, BlockSize>(dwte_, dwpe_, {workspace(bytes), bytes}, gpu_tokens_,
-                                               dout_, shape_, llmc::accumulation::add, mode(),
-                                               stream);
+    llmc::encoder_backward<Variant, BlockSize>(
+        dwte_, dwpe_, scratch(llmc::encoder_backward_workspace_bytes(shape_)), gpu_tokens_, dout_,
+        shape_, llmc::accumulation::add, mode(), stream);
   }
 
   call_cost cost() const override {

@@ -28,10 +28,9 @@ class global_norm_problem : public problem {
 
   template <global_norm_variant Variant, int BlockSize>
   void launch(cudaStream_t stream) {
-    const std::size_t bytes = llmc::global_norm_workspace_bytes(count_);
     llmc::global_norm<Variant, BlockSize>(
-        reinterpret_cast<clip_state*>(static_cast<float*>(result_)), {workspace(bytes), bytes},
-        grads_, count_, max_norm, stream);
+        reinterpret_cast<clip_state*>(static_cast<float*>(result_)),
+        scratch(llmc::global_norm_workspace_bytes(count_)), grads_, count_, max_norm, stream);
   }
 
   call_cost cost() const override { return costs::global_norm(count_); }

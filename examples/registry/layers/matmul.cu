@@ -25,7 +25,7 @@ class linear_problem : public problem {
 
   std::int64_t out_count() const { return shape_.rows * shape_.out_channels; }
   tolerance allowed() const { return product_tolerance(shape_.channels); }
-  tolerance allowed_in_tf32() const { return tf32_product_tolerance(shape_.channels); }
+  tolerance allowed_rounded() const { return rounded_product_tolerance(shape_.channels); }
 
   std::vector<double> linear_output() const {
     std::vector<double> out = zeros(out_count());
@@ -51,7 +51,7 @@ class ladder_problem : public linear_problem {
                                              matmul_forward_variant::cublaslt_separate_bias);
   template <matmul_forward_variant Variant>
   static constexpr int default_block_size = llmc::matmul_forward_block_size<Variant>;
-  /// Most products are cut up by cuBLASLt or into tiles of one size.
+  /// Most variants have one size: that of their tiles, or cuBLASLt's.
   template <matmul_forward_variant Variant>
   static constexpr auto block_sizes() {
     if constexpr (Variant == matmul_forward_variant::naive ||
@@ -87,7 +87,7 @@ class forward_problem : public ladder_problem {
  private:
   std::vector<std::vector<double>> reference() const override { return {linear_output()}; }
 
-  array& out_ = output("out", out_count(), allowed(), allowed_in_tf32());
+  array& out_ = output("out", out_count(), allowed(), allowed_rounded());
 };
 
 /// The projection back to the residual stream.
@@ -117,13 +117,14 @@ class residual_problem : public ladder_problem {
 
   array& residual_ = input("residual", out_count());
   array& out_ =
-      output("out", out_count(), widened(allowed(), 1.2), widened(allowed_in_tf32(), 1.2));
+      output("out", out_count(), widened(allowed(), 1.2), widened(allowed_rounded(), 1.2));
 };
 
 class gelu_problem : public linear_problem {
  public:
   static constexpr auto& variants = fused_variants;
-  /// Of the pass that applies the GELU where the product's kernel does not; not to be chosen.
+  /// Not to be chosen. It is that of the pass that applies the GELU where the product's kernel does
+  /// not.
   template <fused_variant Variant>
   static constexpr int default_block_size = 256;
   template <fused_variant Variant>
@@ -154,8 +155,8 @@ class gelu_problem : public linear_problem {
   }
 
   array& out_ =
-      output("out", out_count(), widened(allowed(), 1.2), widened(allowed_in_tf32(), 1.2));
-  array& before_gelu_ = output("before_gelu", out_count(), allowed(), allowed_in_tf32());
+      output("out", out_count(), widened(allowed(), 1.2), widened(allowed_rounded(), 1.2));
+  array& before_gelu_ = output("before_gelu", out_count(), allowed(), allowed_rounded());
 };
 
 }  // namespace

@@ -72,9 +72,10 @@ class backward_problem : public problem {
   array& weight_ = input("weight", shape_.out_channels* shape_.channels);
   array& dinp_ =
       output("dinp", shape_.rows* shape_.channels, product_tolerance(shape_.out_channels),
-             tf32_product_tolerance(shape_.out_channels));
-  array& dweight_ = gradient("dweight", shape_.out_channels* shape_.channels,
-                             product_tolerance(shape_.rows), tf32_product_tolerance(shape_.rows));
+             rounded_product_tolerance(shape_.out_channels));
+  array& dweight_ =
+      gradient("dweight", shape_.out_channels* shape_.channels, product_tolerance(shape_.rows),
+               rounded_product_tolerance(shape_.rows));
   array* dbias_ =
       HasBias ? &gradient("dbias", shape_.out_channels, sum_tolerance(shape_.rows, 4)) : nullptr;
 };
@@ -136,8 +137,8 @@ class gelu_backward_problem : public problem {
   }
 
   tolerance allowed() const { return widened(product_tolerance(shape_.out_channels), 1.3); }
-  tolerance allowed_in_tf32() const {
-    return widened(tf32_product_tolerance(shape_.out_channels), 1.3);
+  tolerance allowed_rounded() const {
+    return widened(rounded_product_tolerance(shape_.out_channels), 1.3);
   }
   tolerance summed(tolerance t) const { return summed_over_rows(t, shape_.rows); }
 
@@ -147,11 +148,12 @@ class gelu_backward_problem : public problem {
   array& inp_ = input("inp", shape_.rows* shape_.channels);
   array& weight_ = input("weight", shape_.out_channels* shape_.channels);
   array& dgelu_inp_ =
-      output("dgelu_inp", shape_.rows* shape_.channels, allowed(), allowed_in_tf32());
+      output("dgelu_inp", shape_.rows* shape_.channels, allowed(), allowed_rounded());
   array& dgelu_bias_ =
-      gradient("dgelu_bias", shape_.channels, summed(allowed()), summed(allowed_in_tf32()));
-  array& dweight_ = gradient("dweight", shape_.out_channels* shape_.channels,
-                             product_tolerance(shape_.rows), tf32_product_tolerance(shape_.rows));
+      gradient("dgelu_bias", shape_.channels, summed(allowed()), summed(allowed_rounded()));
+  array& dweight_ =
+      gradient("dweight", shape_.out_channels* shape_.channels, product_tolerance(shape_.rows),
+               rounded_product_tolerance(shape_.rows));
   array* dbias_ =
       HasBias ? &gradient("dbias", shape_.out_channels, sum_tolerance(shape_.rows, 4)) : nullptr;
 };

@@ -1,6 +1,6 @@
 /// @file
-/// What the card can do at best, measured in the same run and with the same stopwatch as what is
-/// compared with it.
+/// What the card can do at best. Measured with the same stopwatch, in the same run, as the times
+/// that are compared with it.
 #pragma once
 
 #include <cstdint>
