@@ -1,3 +1,4 @@
+#include <llmc/detail/matmul/kernel_presence.hpp>
 #include <llmc/matmul_context.hpp>
 #include <llmc/reference/matmul.hpp>
 
@@ -21,16 +22,18 @@ using llmc::matmul_context;
 using llmc::matmul_shape;
 using products::candidates;
 using products::engines;
-using products::kernel_candidate;
+using products::kernel;
+using products::layout;
+using products::plan;
 using products::product;
 
 namespace {
 
 // ---- kernels that stand for llmc's own ----
 
-__device__ float element(const products::matrix<const float>& m, std::int64_t row,
-                         std::int64_t column) {
-  return m.transposed ? m.data[column * m.stride + row] : m.data[row * m.stride + column];
+__device__ float element(const products::operand& m, std::int64_t outer, std::int64_t k) {
+  return m.order == layout::inner_first ? m.data[outer * m.stride + k]
+                                        : m.data[k * m.stride + outer];
 }
 
 constexpr int block_size = 128;
@@ -42,7 +45,7 @@ __global__ void __launch_bounds__(block_size) naive_kernel(product p) {
     const std::int64_t row = i / p.columns, column = i % p.columns;
     float sum = p.then.bias == nullptr ? 0.0f : p.then.bias[column];
     for (std::int64_t k = 0; k < p.inner; ++k) {
-      sum += element(p.inp1, row, k) * element(p.inp2, k, column);
+      sum += element(p.inp1, row, k) * element(p.inp2, column, k);
     }
     const std::int64_t at = row * p.out.stride + column;
     p.out.data[at] = p.then.residual == nullptr ? sum : sum + p.then.residual[at];
@@ -58,53 +61,47 @@ __global__ void add_bias_kernel(product p) {
 
 int naive_calls = 0;
 
-void call_naive(const char*, const product& p, matmul_context&, cudaStream_t stream) {
-  ++naive_calls;
-  naive_kernel<<<16, block_size, 0, stream>>>(p);
-}
+// These names of kernels stand for what call() does.
+constexpr kernel naive = kernel::mma;
+constexpr kernel slow = kernel::wgmma_split;               ///< one warp: slower than anything
+constexpr kernel nothing = kernel::wgmma_split_cut;        ///< faster than anything
+constexpr kernel failing = kernel::wgmma_split_large_cut;  ///< throws
+constexpr kernel composed = kernel::late_epilogue;         ///< runs a product of its own
 
-/// One warp: slower than anything.
-void call_slow(const char*, const product& p, matmul_context&, cudaStream_t stream) {
-  naive_kernel<<<1, 32, 0, stream>>>(p);
-}
-
-/// Faster than anything, and good for nothing else.
-void call_nothing(const char*, const product&, matmul_context&, cudaStream_t) {}
-
-void call_failing(const char* function, const product&, matmul_context&, cudaStream_t) {
-  throw llmc::unsupported(std::string(function) + ": the kernel that always fails");
-}
-
-/// By a product of its own, which the same context runs, and a kernel.
-void call_composed(const char* function, const product& p, matmul_context& context,
-                   cudaStream_t stream) {
-  product plain = p;
-  plain.then.bias = nullptr;
-  context.multiply(function, plain, stream);
-  add_bias_kernel<<<1, block_size, 0, stream>>>(p);
-}
-
-const kernel_candidate naive{"naive 1", call_naive};
-const kernel_candidate slow{"slow", call_slow};
-const kernel_candidate nothing{"nothing", call_nothing};
-const kernel_candidate failing{"failing", call_failing};
-const kernel_candidate composed{"composed", call_composed};
-
-/// A list of these and cuBLASLt, of which cuBLASLt is preferred.
-candidates all_of(std::initializer_list<kernel_candidate> kernels) {
-  candidates list;
-  for (const kernel_candidate& kernel : kernels) {
-    list.kernels[static_cast<std::size_t>(list.count++)] = kernel;
+void call(const product& p, const plan& plan, matmul_context& context, cudaStream_t stream) {
+  switch (plan.choice.by) {
+    case kernel::cublaslt: context.run_library("test", p, plan, stream); break;
+    case naive:
+      ++naive_calls;
+      naive_kernel<<<16, block_size, 0, stream>>>(p);
+      break;
+    case slow: naive_kernel<<<1, 32, 0, stream>>>(p); break;
+    case failing: throw llmc::unsupported("test: the kernel that always fails");
+    case composed: {
+      product plain = p;
+      plain.then.bias = nullptr;
+      context.multiply("test", plain, stream);
+      add_bias_kernel<<<1, block_size, 0, stream>>>(p);
+      break;
+    }
+    case nothing:
+    case kernel::wgmma_direct: break;
   }
-  return list;
 }
 
-/// A list of these alone, of which the first is preferred.
-candidates own_of(std::initializer_list<kernel_candidate> kernels) {
-  candidates list = all_of(kernels);
-  list.library = false;
-  list.preferred = 0;
-  return list;
+/// These alone, of which the first is preferred.
+candidates own_of(std::initializer_list<kernel> kernels) {
+  candidates among(engines::any);
+  for (const kernel who : kernels) among.add(who);
+  return among;
+}
+
+/// These and cuBLASLt, which is preferred.
+candidates all_of(std::initializer_list<kernel> kernels) {
+  candidates among(engines::any);
+  among.add(kernel::cublaslt);
+  for (const kernel who : kernels) among.add(who);
+  return among;
 }
 
 // ---- a product to run ----
@@ -135,7 +132,7 @@ struct layer {
 
   product into(float* out) const {
     const std::int64_t C = shape.channels, OC = shape.out_channels;
-    product p{{out, OC}, {inp, C}, {weight, C, true}, shape.rows, OC, C};
+    product p{{out, OC}, {inp, C}, {weight, C}, shape.rows, OC, C};
     p.then.bias = bias;
     return p;
   }
@@ -144,8 +141,8 @@ struct layer {
 /// Runs a product as its plan says, or as `list` does where there is none.
 void run_product(matmul_context& context, const product& p, const candidates& list,
                  cudaStream_t stream) {
-  context.run(
-      "test", p, engines::any, [&] { return list; }, stream);
+  context.run("test", p, list, stream,
+              [&](const product& q, const plan& planned) { call(q, planned, context, stream); });
 }
 
 /// Finds the plan and leaves the product's outputs as one call does.
@@ -155,9 +152,14 @@ void tune_product(matmul_context& context, const product& p, const candidates& l
   context.tune(s, [&] { run_product(context, p, list, s); });
 }
 
-std::string plan_of(const matmul_context& context, const product& p) {
-  const char* kernel = context.planned_kernel(p, engines::any);
-  return kernel == nullptr ? "none" : kernel;
+/// Whether tuning or a file says that this kernel computes a product.
+bool is_planned(const matmul_context& context, const product& p, const candidates& among,
+                kernel who) {
+  const kernel* fixed = context.plans().fixed_kernel(p, among);
+  return fixed != nullptr && *fixed == who;
+}
+bool is_planned(const matmul_context& context, const product& p, const candidates& among) {
+  return context.plans().fixed_kernel(p, among) != nullptr;
 }
 
 std::string saved(const matmul_context& context) {
@@ -184,32 +186,28 @@ TEST_CASE("a context that was not tuned takes the preferred candidate", "[matmul
   const layer l({33, 65, 17});
   matmul_context context;
   output out(l.outputs());
-  const candidates list = GENERATE(true, false) ? own_of({naive, failing}) : all_of({failing});
+  const bool own = GENERATE(true, false);
+  const candidates list = own ? own_of({naive, failing}) : all_of({failing});
   const int calls_before = naive_calls;
   run({&out}, [&](cudaStream_t s) { run_product(context, l.into(out), list, s); });
-  CHECK((naive_calls > calls_before) == !list.library);
+  CHECK((naive_calls > calls_before) == own);
   check_close("out", out.values(), l.expected, l.allowed());
-  CHECK(plan_of(context, l.into(out)) == "none");
+  CHECK_FALSE(is_planned(context, l.into(out), list));
 }
 
-TEST_CASE("candidates are asked for once a plan", "[matmul_context]") {
+TEST_CASE("files with different kernels share a context in any order", "[matmul_context]") {
   LLMC_REQUIRE_GPU();
   const layer l({5, 6, 7});
   matmul_context context;
   output out(l.outputs());
   const stream s;
-  int asked = 0;
-  for (int i = 0; i < 3; ++i) {
-    context.run(
-        "test", l.into(out), engines::any,
-        [&] {
-          ++asked;
-          return own_of({naive});
-        },
-        s);
+  const int calls_before = naive_calls;
+  for (const kernel who : {slow, naive, slow, naive}) {
+    run_product(context, l.into(out), own_of({who}), s);
+    s.synchronize();
+    check_close("out", out.values(), l.expected, l.allowed());
   }
-  s.synchronize();
-  CHECK(asked == 1);
+  CHECK(naive_calls == calls_before + 2);
 }
 
 TEST_CASE("a candidate may run products itself, also while tuning", "[matmul_context]") {
@@ -229,9 +227,10 @@ TEST_CASE("a candidate may run products itself, also while tuning", "[matmul_con
   check_close("out of tuning", out.values(), l.expected, l.allowed());
   product plain = l.into(out);
   plain.then.bias = nullptr;
-  CHECK(plan_of(context, l.into(out)) == "composed");
-  const char* within = context.planned_kernel(plain, engines::library);
-  CHECK(std::string(within == nullptr ? "none" : within) == "cublaslt");
+  CHECK(is_planned(context, l.into(out), own_of({composed}), composed));
+  candidates library(engines::library);
+  library.add(kernel::cublaslt);
+  CHECK(is_planned(context, plain, library, kernel::cublaslt));
   run({&out}, launch);
   check_close("out after tuning", out.values(), l.expected, l.allowed());
 }
@@ -261,42 +260,47 @@ TEST_CASE("tune takes the fastest candidate", "[matmul_context]") {
 
   SECTION("cuBLASLt") {
     tune_product(context, p, all_of({slow}));
-    CHECK(plan_of(context, p) == "cublaslt");
+    CHECK(is_planned(context, p, all_of({slow}), kernel::cublaslt));
     check_close("out", out.values(), l.expected, l.allowed());
   }
   SECTION("a kernel of our own") {
     tune_product(context, p, all_of({slow, nothing}));
-    CHECK(plan_of(context, p) == "nothing");
+    CHECK(is_planned(context, p, all_of({slow, nothing}), nothing));
   }
   SECTION("the only one") {
     tune_product(context, p, own_of({naive}));
-    CHECK(plan_of(context, p) == "naive 1");
+    CHECK(is_planned(context, p, own_of({naive}), naive));
     check_close("out", out.values(), l.expected, l.allowed());
   }
   SECTION("passing over those that fail") {
     tune_product(context, p, own_of({failing, naive}));
-    CHECK(plan_of(context, p) == "naive 1");
+    CHECK(is_planned(context, p, own_of({failing, naive}), naive));
   }
   SECTION("once") {
-    tune_product(context, p, own_of({slow}));
-    tune_product(context, p, own_of({nothing}));
-    CHECK(plan_of(context, p) == "slow");
+    tune_product(context, p, own_of({naive}));
+    const int calls_before = naive_calls;
+    tune_product(context, p, own_of({naive}));
+    CHECK(naive_calls == calls_before + 1);
   }
   SECTION("also where an untuned plan was used before") {
     const stream s;
-    run_product(context, p, all_of({}), s);
-    s.synchronize();
-    tune_product(context, p, own_of({naive}));
-    CHECK(plan_of(context, p) == "naive 1");
-  }
-  SECTION("or throws if all fail, and leaves the plan as it was") {
-    CHECK_THROWS_WITH(tune_product(context, p, own_of({failing})),
-                      "test: no candidate can do this product");
-    CHECK(plan_of(context, p) == "none");
-    const stream s;
-    run_product(context, p, own_of({naive}), s);
+    run_product(context, p, all_of({nothing}), s);
     s.synchronize();
     check_close("out", out.values(), l.expected, l.allowed());
+    tune_product(context, p, all_of({nothing}));
+    CHECK(is_planned(context, p, all_of({nothing}), nothing));
+  }
+  SECTION("or none if all fail, and then the product throws as it does untuned") {
+    CHECK_THROWS_WITH(tune_product(context, p, own_of({failing})),
+                      "test: the kernel that always fails");
+    CHECK_FALSE(is_planned(context, p, own_of({failing})));
+  }
+  SECTION("and leaves an earlier error of the program's") {
+    cudaSetDevice(-1);
+    const stream s;
+    context.tune(s, [&] { run_product(context, p, own_of({failing, naive}), s); });
+    CHECK(cudaGetLastError() == cudaErrorInvalidDevice);
+    CHECK(is_planned(context, p, own_of({failing, naive}), naive));
   }
 }
 
@@ -318,7 +322,7 @@ TEST_CASE("tune leaves what the products leave", "[matmul_context]") {
   tune_product(context, p, all_of({naive}));
   check_close("out of tuning", out.values(), expected, l.allowed());
   CHECK(out.guards_intact());
-  CHECK(plan_of(context, p) != "none");
+  CHECK(is_planned(context, p, all_of({naive})));
   run({&out}, [&](cudaStream_t s) { run_product(context, p, all_of({naive}), s); });
   check_close("out after tuning", out.values(), expected, l.allowed());
 }
@@ -366,7 +370,7 @@ TEST_CASE("tune rejects products on another stream", "[matmul_context]") {
   CHECK_THROWS_AS(
       context.tune(s, [&] { run_product(context, l.into(out), own_of({naive}), other); }),
       llmc::invalid_argument);
-  CHECK(plan_of(context, l.into(out)) == "none");
+  CHECK_FALSE(is_planned(context, l.into(out), own_of({naive})));
 }
 
 TEST_CASE("tune ends when its body throws", "[matmul_context]") {
@@ -381,10 +385,10 @@ TEST_CASE("tune ends when its body throws", "[matmul_context]") {
                                  throw std::runtime_error("the body's own");
                                }),
                   std::runtime_error);
-  CHECK(plan_of(context, l.into(out)) == "naive 1");
+  CHECK(is_planned(context, l.into(out), own_of({naive}), naive));
   run_product(context, next.into(next_out), own_of({naive}), s);
   s.synchronize();
-  CHECK(plan_of(context, next.into(next_out)) == "none");
+  CHECK_FALSE(is_planned(context, next.into(next_out), own_of({naive})));
   check_close("out", next_out.values(), next.expected, next.allowed());
 }
 
@@ -415,7 +419,7 @@ TEST_CASE("a context with loaded plans computes the same bits", "[matmul_context
 
   // Loaded plans are not tuned again.
   output out(layers[0].outputs());
-  tune_product(loaded, layers[0].into(out), all_of({nothing}));
+  tune_product(loaded, layers[0].into(out), all_of({naive}));
   CHECK(saved(loaded) == saved(tuned));
 }
 
@@ -433,24 +437,27 @@ TEST_CASE("plans that were not tuned are not saved", "[matmul_context]") {
 
 TEST_CASE("a loaded plan is used from the next call on", "[matmul_context]") {
   LLMC_REQUIRE_GPU();
-  const layer l({5, 6, 7});
+  const layer l({64, 96, 80});
   matmul_context tuned, loaded;
   output out(l.outputs());
   const product p = l.into(out);
-  tune_product(tuned, p, own_of({naive}));
+  const candidates list = own_of({slow, naive});
+  tune_product(tuned, p, list);
+  REQUIRE(is_planned(tuned, p, list, naive));
 
   const stream s;
-  run_product(loaded, p, all_of({naive}), s);
-  load(loaded, saved(tuned));
-  CHECK(plan_of(loaded, p) == "naive 1");
   const int calls_before = naive_calls;
-  run_product(loaded, p, all_of({slow, naive}), s);
+  run_product(loaded, p, list, s);
+  CHECK(naive_calls == calls_before);
+  load(loaded, saved(tuned));
+  CHECK(is_planned(loaded, p, list, naive));
+  run_product(loaded, p, list, s);
   s.synchronize();
   CHECK(naive_calls == calls_before + 1);
   check_close("out", out.values(), l.expected, l.allowed());
 }
 
-TEST_CASE("a loaded plan of a kernel that is not there is unsupported", "[matmul_context]") {
+TEST_CASE("a plan of a build with other kernels is kept and does not count", "[matmul_context]") {
   LLMC_REQUIRE_GPU();
   const layer l({5, 6, 7});
   matmul_context tuned, loaded;
@@ -458,11 +465,12 @@ TEST_CASE("a loaded plan of a kernel that is not there is unsupported", "[matmul
   const product p = l.into(out);
   tune_product(tuned, p, own_of({naive}));
   load(loaded, saved(tuned));
-  const stream s;
-  CHECK_THROWS_WITH(run_product(loaded, p, all_of({slow}), s),
-                    "test: the plan says kernel 'naive 1', which cannot do this product in this "
-                    "build on this device");
-  CHECK_THROWS_AS(run_product(loaded, p, all_of({slow}), s), llmc::unsupported);
+  const int calls_before = naive_calls;
+  run({&out}, [&](cudaStream_t s) { run_product(loaded, p, own_of({slow}), s); });
+  check_close("out", out.values(), l.expected, l.allowed());
+  CHECK(naive_calls == calls_before);
+  CHECK_FALSE(is_planned(loaded, p, own_of({slow})));
+  CHECK(saved(loaded) == saved(tuned));
 }
 
 TEST_CASE("load_plans rejects plans of something else and changes nothing", "[matmul_context]") {
@@ -497,7 +505,7 @@ TEST_CASE("load_plans rejects plans of something else and changes nothing", "[ma
   check_cuda(cudaGetDeviceProperties(&device, 0));
   const std::string wanted = "1: wanted the line '" + header + "'";
   rejects(with("llmc ", "llmc 9"), wanted);
-  rejects(with("plans 1,", "plans 2,"), wanted);
+  rejects(with("plans 2,", "plans 1,"), wanted);
   rejects(with("cuBLASLt ", "cuBLASLt 9"), wanted);
   rejects(with(device.name, "Abacus"), wanted);
   rejects(with("sm_", "sm_9"), wanted);
@@ -507,41 +515,51 @@ TEST_CASE("load_plans rejects plans of something else and changes nothing", "[ma
   rejects(text.substr(0, text.size() / 2), "2: wanted numbers");
   rejects("", "1: wanted");
   load(context, text);
-  CHECK(plan_of(context, l.into(out)) == "cublaslt");
-  CHECK(plan_of(context, another.into(another_out)) == "naive 1");
+  CHECK(is_planned(context, l.into(out), all_of({}), kernel::cublaslt));
+  CHECK(is_planned(context, another.into(another_out), own_of({naive}), naive));
 }
 
 // ---- what kernels need of a context ----
 
 TEST_CASE("a context says what its device is", "[matmul_context]") {
   LLMC_REQUIRE_GPU();
-  const matmul_context context;
+  matmul_context context;
   cudaDeviceProp device{};
   check_cuda(cudaGetDeviceProperties(&device, context.device()));
-  CHECK(context.multiprocessors() == device.multiProcessorCount);
+  CHECK(context.resources().multiprocessors() == device.multiProcessorCount);
   CHECK(context.compute_capability() == 10 * device.major + device.minor);
 }
 
 TEST_CASE("a context has a workspace, and flags that are zero", "[matmul_context]") {
   LLMC_REQUIRE_GPU();
-  const matmul_context context;
-  check_cuda(cudaMemset(context.workspace(), 1, matmul_context::workspace_bytes));
-  std::vector<std::int32_t> flags(matmul_context::flag_count, 1);
-  check_cuda(cudaMemcpy(flags.data(), context.flags(), flags.size() * sizeof flags[0],
+  matmul_context context;
+  const products::resources& device = context.resources();
+  check_cuda(cudaMemset(device.workspace(), 1, products::resources::workspace_bytes));
+  constexpr int flag_count = products::resources::flag_count;
+  std::vector<std::int32_t> flags(flag_count, 1);
+  check_cuda(cudaMemcpy(flags.data(), device.flags(), flags.size() * sizeof flags[0],
                         cudaMemcpyDeviceToHost));
-  CHECK(std::count(flags.begin(), flags.end(), 0) == matmul_context::flag_count);
+  CHECK(std::count(flags.begin(), flags.end(), 0) == flag_count);
 }
 
-TEST_CASE("a context knows which kernels were built for its device", "[matmul_context]") {
+TEST_CASE("it is known which kernels were built for a device", "[matmul_context]") {
   LLMC_REQUIRE_GPU();
-  matmul_context context;
-  const auto* kernel = reinterpret_cast<const void*>(&naive_kernel);
-  CHECK(context.has_kernel(kernel, block_size));
-  CHECK(context.has_kernel(kernel, block_size / 2));
-  CHECK_FALSE(context.has_kernel(kernel, block_size + 1));
-  CHECK(context.has_kernel(kernel, block_size));
-  CHECK_FALSE(context.has_kernel(&context, 1));
-  CHECK(cudaPeekAtLastError() == cudaSuccess);
+  const auto* built = reinterpret_cast<const void*>(&naive_kernel);
+  int none = 0;
+  for (const int device : {0, 1000}) {
+    products::kernel_presence there, not_there;
+    CHECK(there.on(device, built, block_size));
+    CHECK(there.on(device, built, block_size / 2));
+    CHECK_FALSE(there.on(device, built, block_size + 1));
+    CHECK(there.on(device, built, block_size));
+    CHECK_FALSE(not_there.on(device, &none, 1));
+    CHECK_FALSE(not_there.on(device, &none, 1));
+    CHECK(cudaPeekAtLastError() == cudaSuccess);
+  }
+  cudaSetDevice(-1);  // an error of the program's
+  CHECK(products::kernel_presence().on(0, built, block_size));
+  CHECK_FALSE(products::kernel_presence().on(0, &none, 1));
+  CHECK(cudaGetLastError() == cudaErrorInvalidDevice);
 }
 
 TEST_CASE("a context describes matrices for bulk copies", "[matmul_context]") {
@@ -550,21 +568,21 @@ TEST_CASE("a context describes matrices for bulk copies", "[matmul_context]") {
   if (context.compute_capability() < 90) LLMC_SKIP("bulk copies need sm_90");
   const buffer<float> memory(128 * 64);
   products::tensor_box box{memory.get(), 64, 128, 64 * sizeof(float), 32, 64, false};
-  const CUtensorMap first = context.tensor_map("test", box);
+  const CUtensorMap first = context.resources().tensor_map("test", box);
   const auto is_first = [&](const CUtensorMap& map) {
     return std::memcmp(&map, &first, sizeof first) == 0;
   };
-  CHECK(is_first(context.tensor_map("test", box)));
+  CHECK(is_first(context.resources().tensor_map("test", box)));
   for (std::uint32_t rows = 1; rows <= 8; ++rows) {
     box.box_rows = rows;
-    CHECK_FALSE(is_first(context.tensor_map("test", box)));
+    CHECK_FALSE(is_first(context.resources().tensor_map("test", box)));
   }
   box.box_rows = 64;
   box.rounds_to_tf32 = true;
-  CHECK_FALSE(is_first(context.tensor_map("test", box)));
+  CHECK_FALSE(is_first(context.resources().tensor_map("test", box)));
   box.rounds_to_tf32 = false;
-  CHECK(is_first(context.tensor_map("test", box)));
+  CHECK(is_first(context.resources().tensor_map("test", box)));
 
   box.data = memory.get() + 1;  // bulk copies want 16 bytes
-  CHECK_THROWS_AS(context.tensor_map("test", box), llmc::cuda_error);
+  CHECK_THROWS_AS(context.resources().tensor_map("test", box), llmc::cuda_error);
 }

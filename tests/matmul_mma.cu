@@ -1,5 +1,5 @@
 // The mma.sync kernel by itself, on matrices whose lines are apart.
-#include <llmc/detail/matmul/mma_product.cuh>
+#include <llmc/detail/matmul/mma/launch.cuh>
 #include <llmc/matmul_context.hpp>
 
 #include <algorithm>
@@ -58,8 +58,13 @@ void check_apart(product_layout layout, product_size size, int gap, matmul_conte
   p.inp2.data = inp2;
   p.then.before_gelu = before;
   p.arithmetic = Arithmetic;
-  run({&out, &before},
-      [&](cudaStream_t s) { llmc::detail::multiply_by_mma<Arithmetic>("test", p, context, s); });
+  run({&out, &before}, [&](cudaStream_t s) {
+    llmc::products::with_layouts(p, [&](auto first, auto second) {
+      using tiles =
+          llmc::detail::mma_tiles<Arithmetic, decltype(first)::value, decltype(second)::value>;
+      llmc::detail::multiply_by_mma<tiles>("test", p, context.resources(), s);
+    });
+  });
   std::vector<double> wanted = c.sums();
   const tolerance allowed = product_tolerance(size.inner, Arithmetic);
   check_close("before_gelu", gather(before.values(), size.columns, gap), wanted, allowed);

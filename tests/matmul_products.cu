@@ -17,6 +17,7 @@ using llmc::matmul_context;
 using llmc::precision;
 using llmc::products::engines;
 using llmc::products::engines_constant;
+using llmc::products::kernel;
 using llmc::products::product;
 
 namespace {
@@ -43,16 +44,14 @@ const std::vector<product_parts>& all_parts() {
   return parts;
 }
 
-/// Calls `body(name, multiply)` for every kernel of llmc's own that can do a product like `p`.
-template <class Body>
-void for_each_kernel(const product& p, matmul_context& context, Body body) {
-  const auto list = llmc::detail::list_candidates<engines::own>(p, context).list();
-  for (int i = 0; i < list.count; ++i) {
-    const auto kernel = list.kernels[static_cast<std::size_t>(i)];
-    body(std::string(kernel.name), [&context, kernel](const product& q, cudaStream_t s) {
-      kernel.launch("test", q, context, s);
-    });
+/// llmc's own kernels that can do a product like `p`.
+std::vector<kernel> kernels_for(const product& p, matmul_context& context) {
+  const auto among = llmc::detail::candidates_for<engines::own>("test", p, context.resources());
+  std::vector<kernel> found;
+  for (const kernel who : llmc::products::kernels) {
+    if (who != kernel::cublaslt && among.has(who)) found.push_back(who);
   }
+  return found;
 }
 
 /// Checks every kernel that takes this product with these parts; returns their names.
@@ -60,20 +59,20 @@ std::vector<std::string> check_all_kernels(product_layout layout, product_size s
                                            precision arithmetic, product_parts parts,
                                            int misalignment, matmul_context& context) {
   const product_case c(layout, size);
-  std::vector<std::string> names;
+  std::vector<kernel> all;
   // A first run finds out what is on offer for these pointers.
   c.check(arithmetic, parts, misalignment, [&](const product& p, cudaStream_t s) {
-    if (names.empty()) {
-      for_each_kernel(p, context, [&](const std::string& name, auto) { names.push_back(name); });
-    }
+    all = kernels_for(p, context);
     llmc::detail::multiply("test", p, engines_constant<engines::own>{}, context, s);
   });
-  for (const std::string& wanted : names) {
-    INFO("kernel " << wanted);
+  std::vector<std::string> names;
+  for (const kernel who : all) {
+    names.push_back(to_string(who));
+    INFO("kernel " << names.back());
+    llmc::products::plan plan;
+    plan.choice.by = who;
     c.check(arithmetic, parts, misalignment, [&](const product& p, cudaStream_t s) {
-      for_each_kernel(p, context, [&](const std::string& name, auto multiply) {
-        if (name == wanted) multiply(p, s);
-      });
+      llmc::detail::run_plan<engines::own>("test", p, plan, context, s);
     });
   }
   return names;

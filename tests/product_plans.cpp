@@ -1,6 +1,6 @@
 // What a context's plans are kept by and written as; none of it needs a GPU.
-#include <llmc/detail/matmul/plan_file.hpp>
-#include <llmc/detail/matmul/plan_key.hpp>
+#include <llmc/detail/matmul/context/plan_file.hpp>
+#include <llmc/detail/matmul/context/plan_key.hpp>
 
 #include <cstddef>
 #include <cstring>
@@ -22,17 +22,23 @@ namespace {
 alignas(16) float memory[64];
 
 product plain_product() {
-  return {{memory, 8}, {memory + 8, 8}, {memory + 16, 8, true}, 5, 6, 7};
+  return {{memory, 8}, {memory + 8, 8}, {memory + 16, 8}, 5, 6, 7};
+}
+
+candidates both(engines allowed) {
+  candidates among(allowed);
+  among.add(kernel::wgmma_split);
+  among.add(kernel::cublaslt);
+  return among;
 }
 
 const char* const header = "llmc 1.2.3 product plans";
 
 std::vector<saved_plan> some_plans() {
-  saved_plan library{key_of(plain_product(), engines::any), {}};
+  saved_plan library{key_of(plain_product(), both(engines::any)), {}};
   std::memset(&library.second.algorithm, 0xa5, sizeof library.second.algorithm);
-  saved_plan own{key_of(plain_product(), engines::own), {}};
-  own.second.library = false;
-  own.second.kernel = "wgmma split 128x128";
+  saved_plan own{key_of(plain_product(), both(engines::own)), {}};
+  own.second.by = kernel::wgmma_split;
   return {library, own};
 }
 
@@ -63,8 +69,8 @@ TEST_CASE("products that want different plans have different keys", "[plans]") {
                                     [](product& p) { p.out.batch_stride = 9; },
                                     [](product& p) { p.inp1.batch_stride = 9; },
                                     [](product& p) { p.inp2.batch_stride = 9; },
-                                    [](product& p) { p.inp1.transposed = true; },
-                                    [](product& p) { p.inp2.transposed = false; },
+                                    [](product& p) { p.inp1.order = layout::outer_first; },
+                                    [](product& p) { p.inp2.order = layout::outer_first; },
                                     [](product& p) { p.arithmetic = precision::tf32; },
                                     [](product& p) { p.arithmetic = precision::tf32x3; },
                                     [](product& p) { p.out.data += 1; },
@@ -88,8 +94,8 @@ TEST_CASE("products that want different plans have different keys", "[plans]") {
     product p = plain_product();
     apply(p);
     for (const engines allowed : {engines::any, engines::library, engines::own}) {
-      keys.insert(key_of(p, allowed));
-      hashes.insert(plan_key_hash()(key_of(p, allowed)));
+      keys.insert(key_of(p, both(allowed)));
+      hashes.insert(plan_key_hash()(key_of(p, both(allowed))));
     }
   }
   CHECK(keys.size() == 3 * changes.size());
@@ -100,18 +106,40 @@ TEST_CASE("a key does not tell where arrays lie beyond 16 bytes", "[plans]") {
   product moved = plain_product();
   moved.out.data += 4;
   moved.inp1.data += 8;
-  CHECK(key_of(moved, engines::any) == key_of(plain_product(), engines::any));
+  CHECK(key_of(moved, both(engines::any)) == key_of(plain_product(), both(engines::any)));
+}
+
+TEST_CASE("a key tells what the build has to choose from", "[plans]") {
+  std::set<plan_key> keys;
+  for (const kernel who : kernels) {
+    candidates among(engines::any);
+    among.add(who);
+    keys.insert(key_of(plain_product(), among));
+    among.add(kernel::cublaslt);
+    keys.insert(key_of(plain_product(), among));
+  }
+  CHECK(keys.size() == 2 * kernels.size() - 1);
+}
+
+TEST_CASE("the first kernel that is added to be preferred is", "[plans]") {
+  candidates among(engines::any);
+  among.add(kernel::wgmma_direct, false);
+  CHECK(among.preferred() == kernel::cublaslt);
+  among.add(kernel::mma);
+  among.add(kernel::late_epilogue);
+  CHECK(among.preferred() == kernel::mma);
+  CHECK(among.has(kernel::wgmma_direct));
+  CHECK_FALSE(among.has(kernel::cublaslt));
 }
 
 TEST_CASE("plans are read as they were written", "[plans]") {
   const std::vector<saved_plan> read = plans_in(text_of(some_plans()));
   REQUIRE(read.size() == 2);
   CHECK(read[0].first == some_plans()[0].first);
-  CHECK(read[0].second.library);
+  CHECK(read[0].second.by == kernel::cublaslt);
   CHECK(hex_of(read[0].second.algorithm) == hex_of(some_plans()[0].second.algorithm));
   CHECK(read[1].first == some_plans()[1].first);
-  CHECK_FALSE(read[1].second.library);
-  CHECK(read[1].second.kernel == "wgmma split 128x128");
+  CHECK(read[1].second.by == kernel::wgmma_split);
   CHECK(text_of(read) == text_of(some_plans()));
   CHECK(plans_in(text_of({})).empty());
 }
@@ -130,9 +158,9 @@ TEST_CASE("a plan file is refused with its name, the line, and what was wanted",
     refused(h + "\n" + line + "\nplans: 1\n", "2: wanted " + form + ", got '" + line + "'");
   }
   std::string numbers;
-  for (std::size_t i = 0; i < plan_key{}.size(); ++i) numbers += "1 ";
-  for (const std::string who :
-       {"1 kernel x", "kernel", "kernel ", "oracle x", "cublaslt", "cublaslt 12ab", ""}) {
+  for (std::size_t i = 0; i < plan_key_members.size(); ++i) numbers += "1 ";  // only cuBLASLt
+  for (const std::string who : {"1 kernel mma", "kernel", "kernel ", "kernel x", "kernel mma",
+                                "kernel cublaslt", "oracle x", "cublaslt", "cublaslt 12ab", ""}) {
     const std::string line = numbers + who;
     refused(h + "\n" + line + "\nplans: 1\n", "2: wanted " + form + ", got '" + line + "'");
   }

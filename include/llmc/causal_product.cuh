@@ -76,8 +76,9 @@ inline void launch_dense_causal_product(const char* function, const score_matric
                                         attention_shape shape, int block_size,
                                         matmul_context& context, cudaStream_t stream) {
   const std::int64_t T = shape.sequence, HS = shape.head_size;
+  constexpr auto order = products::layout::inner_first;
   products::product p{
-      {a.out, T, false, T * T}, {a.q, HS, false, T * HS}, {a.k, HS, true, T * HS}, T, T, HS};
+      {a.out, T, T * T}, {a.q, HS, order, T * HS}, {a.k, HS, order, T * HS}, T, T, HS};
   p.batch = shape.batch * shape.heads;
   context.multiply(function, p, stream);
   launch({function, p.batch * T, block_size, 0, stream}, clear_above_diagonal_kernel<1024>, a.out,

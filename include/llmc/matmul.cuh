@@ -219,7 +219,7 @@ matmul_path matmul_forward_path(const float* out, const float* inp, const float*
     products::product p = detail::output_product(const_cast<float*>(out), inp, weight, shape);
     p.then.bias = bias;
     p.arithmetic = arithmetic;
-    return detail::path_of(p, engines, context);
+    return detail::path_of(function, p, engines, context);
   }
 }
 

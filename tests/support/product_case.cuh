@@ -139,12 +139,14 @@ class product_case {
 
   llmc::products::product product_of(float* out, const float* inp1, const float* inp2) const {
     const std::int64_t M = size_.rows, N = size_.columns, K = size_.inner;
+    constexpr auto outer_first = llmc::products::layout::outer_first;
     switch (layout_) {
-      case product_layout::forward: return {{out, N}, {inp1, K}, {inp2, K, true}, M, N, K};
-      case product_layout::input_gradient: return {{out, N}, {inp1, K}, {inp2, N}, M, N, K};
+      case product_layout::forward: return {{out, N}, {inp1, K}, {inp2, K}, M, N, K};
+      case product_layout::input_gradient:
+        return {{out, N}, {inp1, K}, {inp2, N, outer_first}, M, N, K};
       case product_layout::weight_gradient: break;
     }
-    return {{out, N}, {inp1, M, true}, {inp2, N}, M, N, K};
+    return {{out, N}, {inp1, M, outer_first}, {inp2, N, outer_first}, M, N, K};
   }
 
  private:

@@ -1,33 +1,31 @@
 /// @file
 /// An operand of a matrix product in memory, for kernels that are written once for every layout.
-///
-/// A product sums over k; `outer` is a row of the first operand or a column of the second.
-/// `InnerFirst` says how the operand lies:
-///
-///     InnerFirst       (outers, inner): the k of one outer are neighbours
-///     not InnerFirst   (inner, outers): the outers of one k are neighbours
 #pragma once
 
 #include <llmc/detail/cuda_only.hpp>
 
 #include <cstdint>
 
+#include <llmc/detail/matmul/product.hpp>
 #include <llmc/detail/namespace.hpp>
 
 LLMC_NAMESPACE_BEGIN
 namespace device {
 
-struct operand {
-  const float* data;
-  std::int64_t stride;  ///< floats from one line to the next
-  std::int64_t outers;  ///< rows of the first operand, columns of the second
+using products::layout;
+using products::operand;
+
+struct product_extents {
+  std::int64_t rows;     ///< the outers of the first operand
+  std::int64_t columns;  ///< the outers of the second
+  std::int64_t inner;    ///< k
 };
 
 /// Where (outer, k) lies.
-template <bool InnerFirst>
+template <layout Order>
 __device__ __forceinline__ const float* element(const operand& m, std::int64_t outer,
                                                 std::int64_t k) {
-  return m.data + (InnerFirst ? outer * m.stride + k : k * m.stride + outer);
+  return m.data + (Order == layout::inner_first ? outer * m.stride + k : k * m.stride + outer);
 }
 
 }  // namespace device

@@ -20,6 +20,7 @@
 
 #include <llmc/detail/namespace.hpp>
 #include <llmc/device/memory/copy_async.cuh>
+#include <llmc/device/operand.cuh>
 #include <llmc/device/tensor_core/precision.cuh>
 #include <llmc/types.hpp>
 
@@ -47,20 +48,21 @@ struct swizzled_lines {
   }
 };
 
-template <bool InnerFirst, int Outer>
+template <layout Order, int Outer>
 struct product_tile {
+  static constexpr bool inner_first = Order == layout::inner_first;
   static constexpr int depth = 32;
   static constexpr int floats = Outer * depth;
-  static constexpr int line_floats = InnerFirst ? depth : Outer;
-  static constexpr int lines = InnerFirst ? Outer : depth;
+  static constexpr int line_floats = inner_first ? depth : Outer;
+  static constexpr int lines = inner_first ? Outer : depth;
   using places = swizzled_lines<line_floats>;
 };
 
 /// Copies tile after tile of an operand to shared memory, along k; zeros where the matrix ends. A
 /// thread copies the same chunk of several lines.
-template <bool InnerFirst, int Outer, int Threads>
+template <layout Order, int Outer, int Threads>
 class product_tile_loader {
-  using tile = product_tile<InnerFirst, Outer>;
+  using tile = product_tile<Order, Outer>;
   static constexpr int chunks = tile::line_floats / 4;
   static constexpr int lines_at_once = Threads / chunks;
   static constexpr int turns = tile::lines / lines_at_once;
@@ -74,17 +76,17 @@ class product_tile_loader {
   __device__ __forceinline__ product_tile_loader(const float* matrix, std::int64_t stride,
                                                  bool wide, std::int64_t first, std::int64_t outers)
       : stride_(stride),
-        from_(matrix + (InnerFirst ? first * stride : first) + own_line() * stride +
+        from_(matrix + (tile::inner_first ? first * stride : first) + own_line() * stride +
               4 * own_chunk()),
         outers_left_(static_cast<int>(outers - first < Outer ? outers - first : Outer) -
-                     (InnerFirst ? own_line() : 4 * own_chunk())),
+                     (tile::inner_first ? own_line() : 4 * own_chunk())),
         to_(tile::places::offset(own_line(), own_chunk())),
         wide_(wide) {}
 
   /// Begins to copy the next tile, of which `depth` k are in the matrix.
   __device__ __forceinline__ void load_next(float* memory, int depth) {
-    const int lines = InnerFirst ? outers_left_ : depth - own_line();
-    const int along = InnerFirst ? depth - 4 * own_chunk() : outers_left_;
+    const int lines = inner_first ? outers_left_ : depth - own_line();
+    const int along = tile::inner_first ? depth - 4 * own_chunk() : outers_left_;
     const std::int64_t step = lines_at_once * stride_;
     const float* from = from_;
     if (wide_) {
@@ -101,7 +103,7 @@ class product_tile_loader {
         }
       }
     }
-    from_ += InnerFirst ? tile::depth : tile::depth * stride_;
+    from_ += tile::inner_first ? tile::depth : tile::depth * stride_;
   }
 
  private:
@@ -124,16 +126,16 @@ class product_tile_loader {
 };
 
 /// Reads a lane's squares.
-template <bool InnerFirst, int Outer>
+template <layout Order, int Outer>
 class product_tile_reader {
-  using tile = product_tile<InnerFirst, Outer>;
+  using tile = product_tile<Order, Outer>;
 
  public:
   /// For outers from `first` on, a multiple of 32.
   __device__ __forceinline__ explicit product_tile_reader(int first) {
     const mma_lane lane;
-    place_ = InnerFirst ? tile::places::offset(first + 4 * lane.g, lane.t)
-                        : tile::places::offset(4 * lane.t, first / 4 + lane.g);
+    place_ = tile::inner_first ? tile::places::offset(first + 4 * lane.g, lane.t)
+                               : tile::places::offset(4 * lane.t, first / 4 + lane.g);
   }
 
   /// square[j][q] is of outer 32 * group + 4g + j and k 16 * half + 4t + q.
@@ -142,12 +144,12 @@ class product_tile_reader {
 #pragma unroll
     for (int i = 0; i < 4; ++i) {
       // The other half of a line of k is 4 chunks away, before or after the swizzle.
-      const int at = InnerFirst ? (half == 0 ? place_ : place_ ^ 16) + (32 * group + i) * 32
-                                : place_ + 32 * group + (16 * half + i) * Outer;
+      const int at = tile::inner_first ? (half == 0 ? place_ : place_ ^ 16) + (32 * group + i) * 32
+                                       : place_ + 32 * group + (16 * half + i) * Outer;
       const float4 x = *reinterpret_cast<const float4*>(memory + at);
       const float line[4] = {x.x, x.y, x.z, x.w};
 #pragma unroll
-      for (int j = 0; j < 4; ++j) (InnerFirst ? square[i][j] : square[j][i]) = line[j];
+      for (int j = 0; j < 4; ++j) (tile::inner_first ? square[i][j] : square[j][i]) = line[j];
     }
   }
 

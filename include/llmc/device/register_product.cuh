@@ -28,32 +28,34 @@ struct register_product_tile {
   static constexpr int side = 128;
   static constexpr int depth = 8;
   static constexpr int threads = 256;
-  using lines = float[depth][side + 4];
+  using line = float[side + 4];
+  using lines = line[depth];
 };
 
 /// Brings one operand to shared memory, four floats a thread, tile after tile along k.
 ///
-///     InnerFirst: two threads an outer           else: a warp a k
+///     inner_first: two threads an outer          outer_first: a warp a k
 ///     k  0 1 2 3  4 5 6 7                        outers  0 1 2 3  4 5 6 7 ... 127
 ///        thread 0 thread 1     outer 0           k = 0   thread 0 thread 1 ... thread 31
 ///        thread 2 thread 3     outer 1           k = 1   thread 32 ...
-template <bool InnerFirst>
+template <layout Order>
 class quad_loader {
   using tile = register_product_tile;
+  static constexpr bool inner_first = Order == layout::inner_first;
 
  public:
-  /// The tile begins at outer `first`, a multiple of 4.
-  __device__ __forceinline__ quad_loader(const operand& m, std::int64_t first)
-      : from_(element<InnerFirst>(m, first + own_outer(), own_k())),
-        step_(InnerFirst ? tile::depth : tile::depth * m.stride),
-        outers_left_(m.outers - first - own_outer()),
+  /// The tile begins at outer `first` of `outers`, a multiple of 4.
+  __device__ __forceinline__ quad_loader(const operand& m, std::int64_t first, std::int64_t outers)
+      : from_(element<Order>(m, first + own_outer(), own_k())),
+        step_(inner_first ? tile::depth : tile::depth * m.stride),
+        outers_left_(outers - first - own_outer()),
         wide_(m.stride % 4 == 0 && reinterpret_cast<std::uintptr_t>(m.data) % 16 == 0) {}
 
   /// Begins to load from the next tile, of which `depth` k are in the matrix; 0 for what is not.
   __device__ __forceinline__ void fetch(std::int64_t depth) {
     const std::int64_t k_left = depth - own_k();
-    const std::int64_t across = InnerFirst ? outers_left_ : k_left;
-    const std::int64_t along = across > 0 ? (InnerFirst ? k_left : outers_left_) : 0;
+    const std::int64_t across = inner_first ? outers_left_ : k_left;
+    const std::int64_t along = across > 0 ? (inner_first ? k_left : outers_left_) : 0;
     if (wide_ && along >= 4) {
       quad_ = load<4>(from_);
     } else {
@@ -64,7 +66,7 @@ class quad_loader {
   }
 
   __device__ __forceinline__ void put(tile::lines& to) const {
-    if constexpr (InnerFirst) {
+    if constexpr (inner_first) {
 #pragma unroll
       for (int i = 0; i < 4; ++i) to[own_k() + i][own_outer()] = quad_[i];
     } else {
@@ -75,11 +77,11 @@ class quad_loader {
  private:
   static __device__ __forceinline__ int own_outer() {
     const int thread = static_cast<int>(threadIdx.x);
-    return InnerFirst ? thread / 2 : thread % 32 * 4;
+    return inner_first ? thread / 2 : thread % 32 * 4;
   }
   static __device__ __forceinline__ int own_k() {
     const int thread = static_cast<int>(threadIdx.x);
-    return InnerFirst ? thread % 2 * 4 : thread / 32;
+    return inner_first ? thread % 2 * 4 : thread / 32;
   }
 
   const float* from_;  ///< this thread's first float of the next tile
@@ -98,11 +100,12 @@ class quad_loader {
 ///                                   +------+------+------+------+
 ///     reads 16 + 128 floats a k     reads 64 + 32
 ///
-///     __shared__ register_product<true, true>::storage memory;
-///     register_product<true, true> product(memory);
-///     product.multiply({inp, C, rows}, {weight, C, OC}, first_row, first_column, C);
-///     product.for_each_quad([&](int row, int column, pack<4> sums) { ... });
-template <bool InnerFirst1, bool InnerFirst2, bool ByWarps = true>
+///     using product = register_product<layout::inner_first, layout::inner_first>;
+///     __shared__ product::storage memory;
+///     product tile(memory);
+///     tile.multiply({inp, C}, {weight, C}, {rows, OC, C}, first_row, first_column);
+///     tile.for_each_quad([&](int row, int column, pack<4> sums) { ... });
+template <layout First, layout Second, bool ByWarps = true>
 class register_product {
   using tile = register_product_tile;
 
@@ -118,24 +121,24 @@ class register_product {
   /// All threads of the block may use the same memory, again and again.
   __device__ __forceinline__ explicit register_product(storage& memory) : memory_(memory) {}
 
-  /// Makes the sums over `inner` terms of the rows from `row` on and the columns from `column` on,
-  /// both multiples of 4. What the matrices do not have counts as 0. Every thread must call it.
+  /// Makes the sums of the rows from `row` on and the columns from `column` on, both multiples
+  /// of 4. What the matrices do not have counts as 0. Every thread must call it.
   __device__ __forceinline__ void multiply(const operand& first, const operand& second,
-                                           std::int64_t row, std::int64_t column,
-                                           std::int64_t inner) {
-    quad_loader<InnerFirst1> load_first(first, row);
-    quad_loader<InnerFirst2> load_second(second, column);
+                                           product_extents size, std::int64_t row,
+                                           std::int64_t column) {
+    quad_loader<First> load_first(first, row, size.rows);
+    quad_loader<Second> load_second(second, column, size.columns);
     summed_parts<count> parts;
 #pragma unroll
     for (int i = 0; i < count; ++i) sums_[i] = 0.0f;
 
-    load_first.fetch(inner);
-    load_second.fetch(inner);
+    load_first.fetch(size.inner);
+    load_second.fetch(size.inner);
     load_first.put(memory_.first[0]);
     load_second.put(memory_.second[0]);
     __syncthreads();
     int now = 0;
-    for (std::int64_t left = inner; left > 0; parts.absorb(sums_)) {
+    for (std::int64_t left = size.inner; left > 0; parts.absorb(sums_)) {
       for (int i = 0; i < terms_per_part / tile::depth && left > 0; ++i, now ^= 1) {
         left -= tile::depth;
         if (left > 0) {

@@ -87,12 +87,12 @@ class materialised_attention {
 
     move_heads<head_layout::by_head, BlockSize>(function_, q, a.qkv, shape_, 3, stream_);
     for_each_run_backwards([&](query_run run) {
-      multiply(matrix_of_scores(scores, run), vectors(q, run.first), transposed(vectors(k)),
+      multiply(matrix_of_scores(scores, run), rows(vectors(q, run.first)), rows(vectors(k)),
                run.queries, run.keys, shape_.head_size, scale_);
       launch({function_, row_blocks(run), BlockSize, 0, stream_}, causal_softmax_kernel<BlockSize>,
              scores, a.lse, shape_, run);
-      multiply(vectors(mean, run.first), matrix_of_scores(scores, run), vectors(v), run.queries,
-               shape_.head_size, run.keys);
+      multiply(vectors(mean, run.first), rows(matrix_of_scores(scores, run)), columns(vectors(v)),
+               run.queries, shape_.head_size, run.keys);
     });
     move_heads<head_layout::by_position, BlockSize>(function_, a.out, mean, shape_, 1, stream_);
   }
@@ -114,27 +114,27 @@ class materialised_attention {
     for_each_run_backwards([&](query_run run) {
       const auto p = matrix_of_scores(scores, run);
       const auto ds = matrix_of_scores(dscores, run);
-      multiply(p, vectors(q, run.first), transposed(vectors(k)), run.queries, run.keys,
+      multiply(p, rows(vectors(q, run.first)), rows(vectors(k)), run.queries, run.keys,
                shape_.head_size, scale_);
-      multiply(ds, vectors(dmean, run.first), transposed(vectors(v)), run.queries, run.keys,
+      multiply(ds, rows(vectors(dmean, run.first)), rows(vectors(v)), run.queries, run.keys,
                shape_.head_size);
       launch({function_, row_blocks(run), BlockSize, 0, stream_},
              causal_softmax_backward_kernel<BlockSize>, scores, dscores, a.dout, a.out, a.lse,
              shape_, run);
       const bool reaches_all_keys = run.keys == shape_.sequence;
       const auto mode = reaches_all_keys ? accumulation::overwrite : accumulation::add;
-      multiply(vectors(dv), transposed(p), vectors(dmean, run.first), run.keys, shape_.head_size,
-               run.queries, 1.0f, mode);
-      multiply(vectors(dk), transposed(ds), vectors(q, run.first), run.keys, shape_.head_size,
+      multiply(vectors(dv), columns(p), columns(vectors(dmean, run.first)), run.keys,
+               shape_.head_size, run.queries, 1.0f, mode);
+      multiply(vectors(dk), columns(ds), columns(vectors(q, run.first)), run.keys, shape_.head_size,
                run.queries, scale_, mode);
-      multiply(vectors(dq, run.first), ds, vectors(k), run.queries, shape_.head_size, run.keys,
-               scale_);
+      multiply(vectors(dq, run.first), rows(ds), columns(vectors(k)), run.queries, shape_.head_size,
+               run.keys, scale_);
     });
     move_heads<head_layout::by_position, BlockSize>(function_, a.dqkv, dq, shape_, 3, stream_);
   }
 
  private:
-  using matrix = products::matrix<float>;
+  using matrix = products::destination;
 
   std::int64_t tensor_size() const {
     return shape_.batch * shape_.sequence * shape_.heads * shape_.head_size;
@@ -158,25 +158,25 @@ class materialised_attention {
 
   /// The vectors of each head from position `first` on, in a tensor laid out by head.
   matrix vectors(float* tensor, std::int64_t first = 0) const {
-    return {tensor + first * shape_.head_size, shape_.head_size, false,
+    return {tensor + first * shape_.head_size, shape_.head_size,
             shape_.sequence * shape_.head_size};
   }
   matrix matrix_of_scores(float* scores, query_run run) const {
-    return {scores, run.stride, false, run.queries * run.stride};
+    return {scores, run.stride, run.queries * run.stride};
   }
-  static matrix transposed(matrix m) {
-    m.transposed = !m.transposed;
-    return m;
+  /// A matrix as an operand: each of its rows is summed over, or each of its columns.
+  static products::operand rows(matrix m) {
+    return {m.data, m.stride, products::layout::inner_first, m.batch_stride};
+  }
+  static products::operand columns(matrix m) {
+    return {m.data, m.stride, products::layout::outer_first, m.batch_stride};
   }
 
   /// out (+)= factor * inp1 inp2 for every head of every batch entry.
-  void multiply(matrix out, matrix inp1, matrix inp2, std::int64_t rows, std::int64_t columns,
-                std::int64_t inner, float factor = 1.0f,
+  void multiply(matrix out, products::operand inp1, products::operand inp2, std::int64_t out_rows,
+                std::int64_t out_columns, std::int64_t inner, float factor = 1.0f,
                 accumulation mode = accumulation::overwrite) const {
-    const auto input = [](matrix m) {
-      return products::matrix<const float>{m.data, m.stride, m.transposed, m.batch_stride};
-    };
-    products::product p{out, input(inp1), input(inp2), rows, columns, inner};
+    products::product p{out, inp1, inp2, out_rows, out_columns, inner};
     p.batch = shape_.batch * shape_.heads;
     p.factor = factor;
     if (mode == accumulation::add) p.then.residual = p.out.data;

@@ -1,15 +1,16 @@
 /// @file
-/// What the tensor core kernels of products share around the main loop: how finished sums go out,
-/// and how sums that are not finite are made again.
+/// What becomes of finished sums on their way out: the epilogue of every kernel of llmc's own, and
+/// the same as a pass of its own for products that are made without it.
 #pragma once
 
 #include <llmc/detail/cuda_only.hpp>
 
-#include <cmath>
 #include <cstdint>
 
+#include <llmc/detail/launch.cuh>
 #include <llmc/detail/matmul/product.hpp>
 #include <llmc/detail/namespace.hpp>
+#include <llmc/device/column_sum.cuh>
 #include <llmc/device/gelu.cuh>
 #include <llmc/device/memory/pack.cuh>
 
@@ -37,47 +38,6 @@ inline product_output output_of(const products::product& p) {
           e.gelu_inp != nullptr,
           e.column_sums};
 }
-
-/// How many of n chunks to add up before long_sums takes them. Sums of m chunks and then the sum of
-/// these n / m lose about m / sqrt(3 n) and sqrt(n / (3 m)) roundings of the whole, which together
-/// are least for m = (n^2 / 2)^(1/3). Short sums are left alone.
-inline int chunks_per_sum(std::int64_t chunks) {
-  constexpr std::int64_t short_sum = 32;
-  constexpr double fewest = 16;
-  if (chunks <= short_sum) return static_cast<int>(short_sum) + 1;
-  const double n = static_cast<double>(chunks);
-  const double best = std::cbrt(n * n / 2);
-  return static_cast<int>(best < fewest ? fewest : best);
-}
-
-/// Sums of sums. They are touched so rarely that local memory is the place for them: registers are
-/// full, and `volatile` keeps the compiler from trying.
-template <int Count>
-class long_sums {
- public:
-  /// Takes the sums over, which become 0.
-  __device__ __forceinline__ void absorb(float (&sums)[Count]) {
-    if (used_) add_to(sums);
-#pragma unroll
-    for (int i = 0; i < Count; ++i) totals_[i] = sums[i];
-#pragma unroll
-    for (int i = 0; i < Count; ++i) sums[i] = 0.0f;
-    used_ = true;
-  }
-  /// Adds to the sums all that was absorbed.
-  __device__ __forceinline__ void finish(float (&sums)[Count]) const {
-    if (used_) add_to(sums);
-  }
-
- private:
-  __device__ __forceinline__ void add_to(float (&sums)[Count]) const {
-#pragma unroll
-    for (int i = 0; i < Count; ++i) sums[i] += totals_[i];
-  }
-
-  volatile float totals_[Count];
-  bool used_ = false;
-};
 
 /// What happens to sums once the bias is added. Kernels branch on it once a tile, not once a sum:
 /// unrolled code that jumps over what it does not need runs out of the instruction cache.
@@ -135,61 +95,72 @@ __device__ __forceinline__ device::pack<Width> finish_sums(const product_output&
   return x;
 }
 
-/// An operand by single elements: (outer, k) lies at data[outer * outer_step + k * inner_step].
-struct product_operand {
-  const float* data;
-  std::int64_t outer_step;
-  std::int64_t inner_step;
+// ---- as a pass of its own ----
+
+/// Finishes sums that lie in `from`, maybe in several slices that are to be added up, as terms for
+/// column_sum_tile.
+struct late_epilogue {
+  product_output to;
+  const float* from;
+  std::int64_t from_stride;
+  int slices = 1;
+  std::int64_t slice_floats = 0;  ///< from one slice to the next
+
+  template <int Width>
+  __device__ void operator()(std::int64_t row, std::int64_t column,
+                             device::pack<Width> (&values)[1]) const {
+    const float* const sums = from + row * from_stride + column;
+    device::pack<Width> x = device::load<Width>(sums);
+    for (int slice = 1; slice < slices; ++slice) {
+      const device::pack<Width> more = device::load<Width>(sums + slice * slice_floats);
+#pragma unroll
+      for (int i = 0; i < Width; ++i) x[i] += more[i];
+    }
+    if (to.bias != nullptr) {
+      const device::pack<Width> bias = device::load<Width>(to.bias + column);
+#pragma unroll
+      for (int i = 0; i < Width; ++i) x[i] += bias[i];
+    }
+    const std::int64_t at = row * to.stride + column;
+    with_epilogue_kind(to, [&](auto kind) {
+      constexpr epilogue_kind Kind = decltype(kind)::value;
+      const device::pack<Width> other = load_other<Kind, Width>(to, at);
+      values[0] = finish_sums<Kind, Width>(to, at, x, other);
+    });
+  }
 };
-inline product_operand first_operand(const products::matrix<const float>& m) {
-  return m.transposed ? product_operand{m.data, 1, m.stride} : product_operand{m.data, m.stride, 1};
-}
-inline product_operand second_operand(const products::matrix<const float>& m) {
-  return m.transposed ? product_operand{m.data, m.stride, 1} : product_operand{m.data, 1, m.stride};
+
+/// A block takes tiles of products::column_sum_rows rows.
+template <int Width, int BlockSize>
+__global__ void __launch_bounds__(BlockSize)
+    late_epilogue_kernel(late_epilogue epilogue, std::int64_t rows, std::int64_t columns) {
+  constexpr std::int64_t tile_columns = device::warp_size * Width;
+  const std::int64_t tiles = (columns + tile_columns - 1) / tile_columns;
+  const std::int64_t row_tiles = (rows + products::column_sum_rows - 1) / products::column_sum_rows;
+  float* const sums = epilogue.to.column_sums;
+  for (std::int64_t work = blockIdx.x; work < tiles * row_tiles; work += gridDim.x) {
+    const std::int64_t row_tile = work / tiles;
+    const std::int64_t first_row = row_tile * products::column_sum_rows;
+    const std::int64_t end_row = first_row + products::column_sum_rows;
+    device::column_sum_tile<Width, 1, BlockSize>(
+        sums == nullptr ? nullptr : sums + row_tile * columns, first_row,
+        end_row < rows ? end_row : rows, work % tiles * tile_columns, columns, epilogue);
+  }
 }
 
-/// One sum by FP32 multiply-adds, in order. Splitting infinity into a high and a low part makes NaN
-/// (infinity - infinity), and rounding can take a number near FLT_MAX to infinity; so sums that
-/// come out of tf32x3 not finite are made again here, and are then what IEEE arithmetic gives. NaN
-/// stays NaN, so it ends the loop.
-__device__ __forceinline__ float ieee_sum(product_operand a, product_operand b, std::int64_t row,
-                                          std::int64_t column, std::int64_t inner) {
-  const float* x = a.data + row * a.outer_step;
-  const float* y = b.data + column * b.outer_step;
-  float sum = 0.0f;
-#pragma unroll 1
-  for (std::int64_t k = 0; k < inner && !isnan(sum); ++k) {
-    sum = fmaf(*x, *y, sum);
-    x += a.inner_step;
-    y += b.inner_step;
-  }
-  return sum;
-}
-
-/// Makes the sums of a thread that are not finite again; `row_of(i)` and `column_of(i)` say where
-/// sum i belongs.
-template <int Count, class Problem, class RowOf, class ColumnOf>
-__device__ __forceinline__ void repair_sums(float (&sums)[Count], const Problem& p, RowOf row_of,
-                                            ColumnOf column_of) {
-  static_assert(Count <= 64, "one bit a sum");
-  float probe = 0.0f;
-#pragma unroll
-  for (int i = 0; i < Count; ++i) probe = fmaf(sums[i], 0.0f, probe);
-  if (probe == 0.0f) return;  // else NaN: a sum is infinite or NaN
-  std::uint64_t broken = 0;
-#pragma unroll
-  for (int i = 0; i < Count; ++i) {
-    const bool inside = row_of(i) < p.rows && column_of(i) < p.columns;
-    if (inside && !isfinite(sums[i])) broken |= std::uint64_t{1} << i;
-  }
-#pragma unroll 1
-  for (; broken != 0; broken &= broken - 1) {
-    const int which = __ffsll(static_cast<long long>(broken)) - 1;
-    const float again = ieee_sum(p.first, p.second, row_of(which), column_of(which), p.inner);
-#pragma unroll
-    for (int i = 0; i < Count; ++i)
-      sums[i] = i == which ? again : sums[i];  // no indexing at run time
-  }
+template <int BlockSize = 256>
+void launch_late_epilogue(const char* function, const late_epilogue& epilogue, std::int64_t rows,
+                          std::int64_t columns, cudaStream_t stream) {
+  const product_output& to = epilogue.to;
+  const bool wide =
+      columns % 4 == 0 && is_16_byte_accessible(to.stride, to.out, to.bias, to.before_gelu,
+                                                epilogue.from, to.other, to.column_sums);
+  with_access_width(wide, [&](auto width) {
+    const std::int64_t blocks =
+        ceil_div(columns, device::warp_size * width()) * ceil_div(rows, products::column_sum_rows);
+    launch({function, blocks, BlockSize, 0, stream}, late_epilogue_kernel<width(), BlockSize>,
+           epilogue, rows, columns);
+  });
 }
 
 }  // namespace detail

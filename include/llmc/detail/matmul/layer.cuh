@@ -11,9 +11,9 @@
 
 #include <llmc/detail/checks.hpp>
 #include <llmc/detail/launch.cuh>
-#include <llmc/detail/matmul/ladder/multiply.cuh>
+#include <llmc/detail/matmul/catalogue.cuh>
+#include <llmc/detail/matmul/ladder/launch.cuh>
 #include <llmc/detail/matmul/ladder/rung.hpp>
-#include <llmc/detail/matmul/multiply.cuh>
 #include <llmc/detail/matmul/product.hpp>
 #include <llmc/detail/namespace.hpp>
 #include <llmc/device/memory/pack.cuh>
@@ -122,7 +122,7 @@ inline products::product output_product(float* out, const float* inp, const floa
                                         matmul_shape shape) {
   const std::int64_t C = shape.channels;
   const std::int64_t OC = shape.out_channels;
-  return {{out, OC}, {inp, C}, {weight, C, true}, shape.rows, OC, C};
+  return {{out, OC}, {inp, C}, {weight, C}, shape.rows, OC, C};
 }
 
 /// out = inp weight^T, then the epilogue. `Engines`, here and below: see engines_or_rung.
@@ -149,7 +149,12 @@ void matmul_input_gradient(const char* function, float* dinp, const float* dout,
   const std::int64_t C = shape.channels;
   const std::int64_t OC = shape.out_channels;
   for_each_row_run(shape, [&](std::int64_t first, std::int64_t rows) {
-    products::product p{{dinp + first * C, C}, {dout + first * OC, OC}, {weight, C}, rows, C, OC};
+    products::product p{{dinp + first * C, C},
+                        {dout + first * OC, OC},
+                        {weight, C, products::layout::outer_first},
+                        rows,
+                        C,
+                        OC};
     p.then = advanced(then, first * C);
     if (then.column_sums != nullptr) {
       p.then.column_sums = then.column_sums + first / products::column_sum_rows * C;
@@ -171,7 +176,11 @@ void matmul_weight_gradient(const char* function, float* dweight, const float* d
     fill_rows<BlockSize>(function, dweight, nullptr, OC, C, stream);
   }
   for_each_row_run(shape, [&](std::int64_t first, std::int64_t rows) {
-    products::product p{{dweight, C}, {dout + first * OC, OC, true}, {inp + first * C, C}, OC, C,
+    products::product p{{dweight, C},
+                        {dout + first * OC, OC, products::layout::outer_first},
+                        {inp + first * C, C, products::layout::outer_first},
+                        OC,
+                        C,
                         rows};
     if (first > 0 || mode == accumulation::add) p.then.residual = dweight;
     p.arithmetic = arithmetic;
@@ -181,17 +190,13 @@ void matmul_weight_gradient(const char* function, float* dweight, const float* d
 
 /// Who computes a product, and why.
 template <products::engines Allowed>
-matmul_path path_of(const products::product& p, products::engines_constant<Allowed>,
-                    matmul_context& context) {
-  if (const char* planned = context.planned_kernel(p, Allowed)) {
-    return {planned, "the context's plan, which was tuned or loaded"};
+matmul_path path_of(const char* function, const products::product& p,
+                    products::engines_constant<Allowed>, matmul_context& context) {
+  const products::candidates among = candidates_for<Allowed>(function, p, context.resources());
+  if (const products::kernel* fixed = context.plans().fixed_kernel(p, among)) {
+    return {to_string(*fixed), "the context's plan, which was tuned or loaded"};
   }
-  const candidate_list candidates = list_candidates<Allowed>(p, context);
-  const products::candidates& list = candidates.list();
-  if (list.preferred >= 0) {
-    return {list.kernels[static_cast<std::size_t>(list.preferred)].name, candidates.reason()};
-  }
-  return {"cublaslt", candidates.reason()};
+  return {to_string(among.preferred()), among.reason()};
 }
 
 }  // namespace detail

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <type_traits>
 
 #include <llmc/detail/namespace.hpp>
 #include <llmc/types.hpp>
@@ -11,13 +12,29 @@ LLMC_TYPES_BEGIN
 
 namespace products {
 
-/// A matrix as it lies in memory: row-major with `stride` floats between rows and `batch_stride`
-/// between the matrices of a batch; `transposed` says that the product takes it the other way.
-template <class Float>
-struct matrix {
-  Float* data;
+/// How an operand lies. A product sums over k; `outer` is a row of the first operand or a column of
+/// the second.
+enum class layout {
+  inner_first,  ///< (outers, inner): the k of one outer are neighbours
+  outer_first   ///< (inner, outers): the outers of one k are neighbours
+};
+
+/// A layout as a type.
+template <layout Order>
+using layout_constant = std::integral_constant<layout, Order>;
+
+/// An operand in memory, in lines of neighbours.
+struct operand {
+  const float* data;
+  std::int64_t stride;  ///< floats from one line to the next
+  layout order = layout::inner_first;
+  std::int64_t batch_stride = 0;  ///< floats from one matrix of a batch to the next
+};
+
+/// Where the results go, row by row.
+struct destination {
+  float* data;
   std::int64_t stride;
-  bool transposed = false;
   std::int64_t batch_stride = 0;
 };
 
@@ -27,9 +44,8 @@ struct epilogue {
   const float* bias = nullptr;      ///< (columns): x += bias
   float* before_gelu = nullptr;     ///< overwritten with x, then x = gelu(x)
   const float* gelu_inp = nullptr;  ///< x *= gelu'(gelu_inp)
-  const float* residual =
-      nullptr;                   ///< x += residual; where it is `out`, the product is added to it
-  float* column_sums = nullptr;  ///< overwritten with partial sums of x, see column_sum_rows
+  const float* residual = nullptr;  ///< x += residual; may be `out`
+  float* column_sums = nullptr;     ///< overwritten with partial sums of x, see column_sum_rows
 };
 
 /// Row r of `column_sums` (ceil(rows / column_sum_rows), columns) is the sum of x over as many rows
@@ -39,9 +55,9 @@ inline constexpr std::int64_t column_sum_rows = 128;
 /// out = factor * inp1 inp2, then the epilogue: inp1 is (rows, inner), inp2 is (inner, columns),
 /// out is (rows, columns), `batch` times. All extents are at least 1.
 struct product {
-  matrix<float> out;
-  matrix<const float> inp1;
-  matrix<const float> inp2;
+  destination out;
+  operand inp1;
+  operand inp2;
   std::int64_t rows;
   std::int64_t columns;
   std::int64_t inner;
@@ -50,6 +66,29 @@ struct product {
   epilogue then = {};
   precision arithmetic = precision::ieee;
 };
+
+/// Whether the operands lie in the one way that no linear layer needs and no kernel of ours takes.
+inline bool has_odd_layouts(const product& p) {
+  return p.inp1.order == layout::outer_first && p.inp2.order == layout::inner_first;
+}
+
+/// Calls `body` with both layouts as layout_constants. The products of a linear layer are
+///
+///     out     = inp   weight^T    inner_first, inner_first
+///     dinp    = dout  weight      inner_first, outer_first
+///     dweight = dout^T inp        outer_first, outer_first
+template <class Body>
+void with_layouts(const product& p, Body body) {
+  using inner_first = layout_constant<layout::inner_first>;
+  using outer_first = layout_constant<layout::outer_first>;
+  if (p.inp1.order == layout::outer_first) {
+    body(outer_first{}, outer_first{});
+  } else if (p.inp2.order == layout::inner_first) {
+    body(inner_first{}, inner_first{});
+  } else {
+    body(inner_first{}, outer_first{});
+  }
+}
 
 }  // namespace products
 

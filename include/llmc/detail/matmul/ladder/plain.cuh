@@ -25,15 +25,15 @@ namespace detail {
 ///     ...
 ///
 /// In the gradients' products the second operand lies the other way, and lanes read neighbours.
-template <class Layout, int MostThreads>
+template <class Layouts, int MostThreads>
 __global__ void __launch_bounds__(MostThreads) naive_product_kernel(rung_problem p) {
   for (std::int64_t i = device::thread_in_grid(); i < p.rows * p.columns;
        i += device::threads_in_grid()) {
     const std::int64_t row = i / p.columns;
     const std::int64_t column = i % p.columns;
     const float sum = device::sum_in_parts(0, p.inner, 1, [&](std::int64_t k) {
-      return *device::element<Layout::inner_first_1>(p.first, row, k) *
-             *device::element<Layout::inner_first_2>(p.second, column, k);
+      return *device::element<Layouts::first>(p.first, row, k) *
+             *device::element<Layouts::second>(p.second, column, k);
     });
     put_sum(p, row, column, sum);
   }
@@ -51,7 +51,8 @@ __global__ void __launch_bounds__(MostThreads) coalesced_product_kernel(rung_pro
     const std::int64_t row = i / p.columns;
     const std::int64_t column = i % p.columns;
     const float part = device::sum_in_parts(lane, p.inner, device::warp_size, [&](std::int64_t k) {
-      return *device::element<true>(p.first, row, k) * *device::element<true>(p.second, column, k);
+      return *device::element<products::layout::inner_first>(p.first, row, k) *
+             *device::element<products::layout::inner_first>(p.second, column, k);
     });
     const float sum = device::warp_sum(part);
     if (lane == 0) put_sum(p, row, column, sum);

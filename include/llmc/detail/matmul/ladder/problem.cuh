@@ -16,15 +16,11 @@
 LLMC_NAMESPACE_BEGIN
 namespace detail {
 
-/// How the operands lie, see device/operand.cuh. The products of a linear layer are
-///
-///     out     = inp   weight^T    <true, true>
-///     dinp    = dout  weight      <true, false>
-///     dweight = dout^T inp        <false, false>
-template <bool InnerFirst1, bool InnerFirst2>
-struct rung_layout {
-  static constexpr bool inner_first_1 = InnerFirst1;
-  static constexpr bool inner_first_2 = InnerFirst2;
+/// How the operands lie, see products::with_layouts.
+template <products::layout First, products::layout Second>
+struct rung_layouts {
+  static constexpr products::layout first = First;
+  static constexpr products::layout second = Second;
 };
 
 /// All extents are at least 1.
@@ -32,8 +28,8 @@ struct rung_problem {
   std::int64_t rows;
   std::int64_t columns;
   std::int64_t inner;
-  device::operand first;
-  device::operand second;
+  products::operand first;
+  products::operand second;
   product_output to;
   bool wide_out;  ///< sums can go out 4 at a time
 };
@@ -43,8 +39,8 @@ inline rung_problem rung_problem_of(const products::product& p) {
   return {p.rows,
           p.columns,
           p.inner,
-          {p.inp1.data, p.inp1.stride, p.rows},
-          {p.inp2.data, p.inp2.stride, p.columns},
+          p.inp1,
+          p.inp2,
           to,
           is_16_byte_accessible(to.stride, to.out, to.bias, to.other)};
 }

@@ -9,7 +9,9 @@
 
 #include <llmc/detail/matmul/ladder/problem.cuh>
 #include <llmc/detail/namespace.hpp>
+#include <llmc/device/memory/pack.cuh>
 #include <llmc/device/operand.cuh>
+#include <llmc/device/register_product.cuh>
 #include <llmc/device/sum_in_parts.cuh>
 
 LLMC_NAMESPACE_BEGIN
@@ -38,25 +40,26 @@ struct register_tile {
 
   /// A line a k. Four floats more let 8 k of 4 outers, which a warp stores at once, fall into 32
   /// banks.
-  using lines = float[depth][Side + 4];
+  using line = float[Side + 4];
+  using lines = line[depth];
 };
 using register_tile_8x1 = register_tile<8, 1, 64>;
 using register_tile_8x8 = register_tile<8, 8, 128>;
 
 /// Copies a tile of an operand, a float at a time, along the lines in memory; zeros where the
 /// matrix ends.
-template <bool InnerFirst, class Tile>
-__device__ __forceinline__ void load_lines(typename Tile::lines& to, const device::operand& m,
-                                           std::int64_t first_outer, std::int64_t first_k,
-                                           std::int64_t inner) {
+template <products::layout Order, class Tile>
+__device__ __forceinline__ void load_lines(typename Tile::lines& to, const products::operand& m,
+                                           std::int64_t outers, std::int64_t first_outer,
+                                           std::int64_t first_k, std::int64_t inner) {
+  constexpr bool inner_first = Order == products::layout::inner_first;
 #pragma unroll
   for (int i = 0; i < Tile::loads; ++i) {
     const int at = static_cast<int>(threadIdx.x) + i * Tile::threads;
-    const int outer = InnerFirst ? at / Tile::depth : at % Tile::side;
-    const int k = InnerFirst ? at % Tile::depth : at / Tile::side;
-    const bool inside = first_outer + outer < m.outers && first_k + k < inner;
-    to[k][outer] =
-        inside ? *device::element<InnerFirst>(m, first_outer + outer, first_k + k) : 0.0f;
+    const int outer = inner_first ? at / Tile::depth : at % Tile::side;
+    const int k = inner_first ? at % Tile::depth : at / Tile::side;
+    const bool inside = first_outer + outer < outers && first_k + k < inner;
+    to[k][outer] = inside ? *device::element<Order>(m, first_outer + outer, first_k + k) : 0.0f;
   }
 }
 
@@ -84,7 +87,7 @@ __device__ __forceinline__ void multiply_lines(float (&sums)[Tile::sums],
   }
 }
 
-template <class Layout, class Tile>
+template <class Layouts, class Tile>
 __global__ void __launch_bounds__(Tile::threads, 2) register_tile_kernel(rung_problem p) {
   __shared__ typename Tile::lines first;
   __shared__ typename Tile::lines second;
@@ -95,8 +98,8 @@ __global__ void __launch_bounds__(Tile::threads, 2) register_tile_kernel(rung_pr
     device::summed_parts<Tile::sums> parts;
     for (std::int64_t k = 0; k < p.inner; parts.absorb(sums)) {
       for (int i = 0; i < device::terms_per_part && k < p.inner; i += Tile::depth) {
-        load_lines<Layout::inner_first_1, Tile>(first, p.first, row, k, p.inner);
-        load_lines<Layout::inner_first_2, Tile>(second, p.second, column, k, p.inner);
+        load_lines<Layouts::first, Tile>(first, p.first, p.rows, row, k, p.inner);
+        load_lines<Layouts::second, Tile>(second, p.second, p.columns, column, k, p.inner);
         k += Tile::depth;
         __syncthreads();
         multiply_lines<Tile>(sums, first, second, y, x);
@@ -112,6 +115,23 @@ __global__ void __launch_bounds__(Tile::threads, 2) register_tile_kernel(rung_pr
                 sums[i * Tile::across + j]);
       }
     }
+  });
+}
+
+/// The tile of device/register_product.cuh: vectorised and double-buffered, and then shared out by
+/// warps. Two blocks share a multiprocessor, so that one computes while the other
+/// waits at its barrier.
+template <class Layouts, bool ByWarps>
+__global__ void __launch_bounds__(device::register_product_tile::threads, 2)
+    register_product_kernel(rung_problem p) {
+  using block_product = device::register_product<Layouts::first, Layouts::second, ByWarps>;
+  __shared__ typename block_product::storage memory;
+  for_each_tile(p, block_product::side, [&](std::int64_t first_row, std::int64_t first_column) {
+    block_product tile(memory);
+    tile.multiply(p.first, p.second, {p.rows, p.columns, p.inner}, first_row, first_column);
+    tile.for_each_quad([&](int row, int column, device::pack<4> sums) {
+      put_quad(p, first_row + row, first_column + column, sums);
+    });
   });
 }
 

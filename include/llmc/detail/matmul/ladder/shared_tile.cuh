@@ -21,17 +21,17 @@ using shared_square = float[Side][Side + 1];
 
 /// Copies a square of an operand, a float a thread, along the lines in memory; zeros where the
 /// matrix ends.
-template <bool InnerFirst, int Side>
-__device__ __forceinline__ void load_square(shared_square<Side>& square, const device::operand& m,
-                                            std::int64_t first_outer, std::int64_t first_k,
-                                            std::int64_t inner) {
+template <products::layout Order, int Side>
+__device__ __forceinline__ void load_square(shared_square<Side>& square, const products::operand& m,
+                                            std::int64_t outers, std::int64_t first_outer,
+                                            std::int64_t first_k, std::int64_t inner) {
+  constexpr bool inner_first = Order == products::layout::inner_first;
   const int along = static_cast<int>(threadIdx.x) % Side;
   const int line = static_cast<int>(threadIdx.x) / Side;
-  const int outer = InnerFirst ? line : along;
-  const int k = InnerFirst ? along : line;
-  const bool inside = first_outer + outer < m.outers && first_k + k < inner;
-  square[outer][k] =
-      inside ? *device::element<InnerFirst>(m, first_outer + outer, first_k + k) : 0.0f;
+  const int outer = inner_first ? line : along;
+  const int k = inner_first ? along : line;
+  const bool inside = first_outer + outer < outers && first_k + k < inner;
+  square[outer][k] = inside ? *device::element<Order>(m, first_outer + outer, first_k + k) : 0.0f;
 }
 
 /// A block owns a square of the result, a thread one sum of it:
@@ -46,7 +46,7 @@ __device__ __forceinline__ void load_square(shared_square<Side>& square, const d
 ///     row by k           result
 ///
 /// Of Side * Side floats that are loaded each is used Side times.
-template <class Layout, int Side>
+template <class Layouts, int Side>
 __global__ void __launch_bounds__(Side* Side) shared_tile_kernel(rung_problem p) {
   __shared__ shared_square<Side> first;
   __shared__ shared_square<Side> second;
@@ -55,8 +55,8 @@ __global__ void __launch_bounds__(Side* Side) shared_tile_kernel(rung_problem p)
   for_each_tile(p, Side, [&](std::int64_t row, std::int64_t column) {
     float sum = 0.0f;
     for (std::int64_t k = 0; k < p.inner; k += Side) {
-      load_square<Layout::inner_first_1, Side>(first, p.first, row, k, p.inner);
-      load_square<Layout::inner_first_2, Side>(second, p.second, column, k, p.inner);
+      load_square<Layouts::first, Side>(first, p.first, p.rows, row, k, p.inner);
+      load_square<Layouts::second, Side>(second, p.second, p.columns, column, k, p.inner);
       __syncthreads();
       float part = 0.0f;
 #pragma unroll

@@ -37,15 +37,16 @@ struct wmma_tile {
 
 /// Copies a tile of an operand with k innermost; a warp copies 32 k of an outer. Zeros where the
 /// matrix ends.
-__device__ __forceinline__ void load_wmma_lines(float* to, const device::operand& m,
-                                                std::int64_t first_outer, std::int64_t first_k,
-                                                std::int64_t inner) {
+__device__ __forceinline__ void load_wmma_lines(float* to, const products::operand& m,
+                                                std::int64_t outers, std::int64_t first_outer,
+                                                std::int64_t first_k, std::int64_t inner) {
   const int k = static_cast<int>(threadIdx.x) % wmma_tile::depth;
   for (int outer = static_cast<int>(threadIdx.x) / wmma_tile::depth; outer < wmma_tile::side;
        outer += wmma_tile::threads / wmma_tile::depth) {
-    const bool inside = first_outer + outer < m.outers && first_k + k < inner;
-    to[outer * wmma_tile::line + k] =
-        inside ? *device::element<true>(m, first_outer + outer, first_k + k) : 0.0f;
+    const bool inside = first_outer + outer < outers && first_k + k < inner;
+    to[outer * wmma_tile::line + k] = inside ? *device::element<products::layout::inner_first>(
+                                                   m, first_outer + outer, first_k + k)
+                                             : 0.0f;
   }
 }
 
@@ -74,8 +75,8 @@ __device__ __forceinline__ void make_wmma_sums(float* memory, const rung_problem
 #pragma unroll
   for (int i = 0; i < 4; ++i) wmma::fill_fragment(sums[i / 2][i % 2], 0.0f);
   for (std::int64_t k = 0; k < p.inner; k += Tile::depth) {
-    load_wmma_lines(first, p.first, row, k, p.inner);
-    load_wmma_lines(second, p.second, column, k, p.inner);
+    load_wmma_lines(first, p.first, p.rows, row, k, p.inner);
+    load_wmma_lines(second, p.second, p.columns, column, k, p.inner);
     __syncthreads();
 #pragma unroll
     for (int step = 0; step < Tile::depth; step += 8) {

@@ -5,14 +5,14 @@
 #include <cublasLt.h>
 #include <cuda_runtime_api.h>
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <string>
 #include <type_traits>
-#include <vector>
 
-#include <llmc/detail/matmul/plan_key.hpp>
+#include <llmc/detail/matmul/context/plan_key.hpp>
 #include <llmc/detail/matmul/product.hpp>
 #include <llmc/detail/namespace.hpp>
 #include <llmc/error.hpp>
@@ -42,31 +42,41 @@ using operation_owner = owner<cublasLtMatmulDesc_t, cublasLtMatmulDescDestroy>;
 using layout_owner = owner<cublasLtMatrixLayout_t, cublasLtMatrixLayoutDestroy>;
 using preference_owner = owner<cublasLtMatmulPreference_t, cublasLtMatmulPreferenceDestroy>;
 
-/// How one kind of product is run: descriptors and the algorithm chosen for them.
+/// The descriptors of one kind of product.
 struct plan {
   operation_owner operation;
   layout_owner inp1;
   layout_owner inp2;
   layout_owner out;
-  cublasLtMatmulAlgo_t algorithm;
+};
+
+/// Proposals of the heuristic's, best first. cuBLASLt's structs have no name of their own, and nvcc
+/// 13.0 does not survive a std::vector of such in C++20.
+struct algorithms {
+  static constexpr int most = 32;
+  std::array<cublasLtMatmulAlgo_t, most> list{};
+  int count = 0;
 };
 
 /// cuBLASLt reads column-major matrices. The transpose of a row-major matrix is the same memory
 /// read column by column, so out = inp1 inp2 is asked for as out' = inp2' inp1': the operands
-/// change places, and each is transposed for cuBLASLt exactly if it is for us.
+/// change places: to it the first, inp2', is (columns, inner), and lies that way column by column
+/// where our operand is outer first.
 class plan_maker {
  public:
   plan_maker(const char* function, cublasLtHandle_t library, const products::product& p,
              std::size_t workspace)
       : function_(function), library_(library), product_(p), workspace_(workspace) {}
 
-  /// Descriptors, without an algorithm yet.
   plan make() const {
+    const products::product& p = product_;
     plan result;
     result.operation = make_operation();
-    result.inp1 = make_layout(product_.inp1, product_.inner, product_.rows);
-    result.inp2 = make_layout(product_.inp2, product_.columns, product_.inner);
-    result.out = make_layout(product_.out, product_.columns, product_.rows);
+    result.inp1 = is_inner_first(p.inp1) ? make_layout(p.inp1, p.inner, p.rows)
+                                         : make_layout(p.inp1, p.rows, p.inner);
+    result.inp2 = is_inner_first(p.inp2) ? make_layout(p.inp2, p.inner, p.columns)
+                                         : make_layout(p.inp2, p.columns, p.inner);
+    result.out = make_layout(p.out, p.columns, p.rows);
     return result;
   }
 
@@ -76,17 +86,26 @@ class plan_maker {
   /// In FP32, sums into the output in turns are proposed too early for short sums (5% slower on an
   /// H100), but are up to 12% faster for the long ones of weight gradients.
   cublasLtMatmulAlgo_t first_deterministic(const plan& p) const {
-    const bool in_turns = product_.arithmetic != precision::tf32 && product_.inp1.transposed;
-    const std::vector<cublasLtMatmulAlgo_t> found =
-        deterministic(p, 1, in_turns ? any_fixed_order : separate_step);
+    const bool in_turns = !rounds() && !is_inner_first(product_.inp1);
+    const algorithms found = proposals(p, 1, in_turns ? any_fixed_order : separate_step);
     check(function_, "finding an algorithm",
-          found.empty() ? CUBLAS_STATUS_NOT_SUPPORTED : CUBLAS_STATUS_SUCCESS);
-    return found.front();
+          found.count == 0 ? CUBLAS_STATUS_NOT_SUPPORTED : CUBLAS_STATUS_SUCCESS);
+    return found.list[0];
   }
 
-  /// Up to `most` such proposals, best first.
-  std::vector<cublasLtMatmulAlgo_t> deterministic(
-      const plan& p, int most, std::uint32_t reductions = any_fixed_order) const {
+  /// All such proposals.
+  algorithms deterministic(const plan& p) const {
+    return proposals(p, algorithms::most, any_fixed_order);
+  }
+
+ private:
+  /// How partial sums meet, both in a fixed order: in a separate step, or also in the output, where
+  /// counters say whose turn it is.
+  static constexpr std::uint32_t separate_step = CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE;
+  static constexpr std::uint32_t any_fixed_order =
+      CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE | CUBLASLT_REDUCTION_SCHEME_INPLACE;
+
+  algorithms proposals(const plan& p, int most, std::uint32_t reductions) const {
     cublasLtMatmulPreference_t handle = nullptr;
     check(function_, "cublasLtMatmulPreferenceCreate", cublasLtMatmulPreferenceCreate(&handle));
     const preference_owner preference(handle);
@@ -103,7 +122,7 @@ class plan_maker {
     prefer(handle, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES,
            products::alignment_of(product_.out.data));
 
-    std::vector<cublasLtMatmulHeuristicResult_t> found(static_cast<std::size_t>(most));
+    std::array<cublasLtMatmulHeuristicResult_t, algorithms::most> found;
     int count = 0;
     const cublasStatus_t status = cublasLtMatmulAlgoGetHeuristic(
         library_, p.operation.get(), p.inp2.get(), p.inp1.get(), p.out.get(), p.out.get(), handle,
@@ -111,30 +130,24 @@ class plan_maker {
     if (status != CUBLAS_STATUS_NOT_SUPPORTED) {
       check(function_, "cublasLtMatmulAlgoGetHeuristic", status);
     }
-    std::vector<cublasLtMatmulAlgo_t> algorithms;
+    algorithms result;
     for (int i = 0; i < count; ++i) {
       const auto& one = found[static_cast<std::size_t>(i)];
-      if (one.state == CUBLAS_STATUS_SUCCESS) algorithms.push_back(one.algo);
+      if (one.state != CUBLAS_STATUS_SUCCESS) continue;
+      result.list[static_cast<std::size_t>(result.count++)] = one.algo;
     }
-    return algorithms;
+    return result;
   }
 
- private:
-  /// How partial sums meet, both in a fixed order: in a separate step, or also in the output, where
-  /// counters say whose turn it is.
-  static constexpr std::uint32_t separate_step = CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE;
-  static constexpr std::uint32_t any_fixed_order =
-      CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE | CUBLASLT_REDUCTION_SCHEME_INPLACE;
-
   operation_owner make_operation() const {
-    const bool tf32 = product_.arithmetic == precision::tf32;
     cublasLtMatmulDesc_t handle = nullptr;
     check(function_, "cublasLtMatmulDescCreate",
           cublasLtMatmulDescCreate(
-              &handle, tf32 ? CUBLAS_COMPUTE_32F_FAST_TF32 : CUBLAS_COMPUTE_32F, CUDA_R_32F));
+              &handle, rounds() ? CUBLAS_COMPUTE_32F_FAST_TF32 : CUBLAS_COMPUTE_32F, CUDA_R_32F));
     operation_owner operation(handle);
-    set(handle, CUBLASLT_MATMUL_DESC_TRANSA, operation_of(product_.inp2.transposed));
-    set(handle, CUBLASLT_MATMUL_DESC_TRANSB, operation_of(product_.inp1.transposed));
+    const bool turns_1 = !is_inner_first(product_.inp1), turns_2 = is_inner_first(product_.inp2);
+    set(handle, CUBLASLT_MATMUL_DESC_TRANSA, turns_2 ? CUBLAS_OP_T : CUBLAS_OP_N);
+    set(handle, CUBLASLT_MATMUL_DESC_TRANSB, turns_1 ? CUBLAS_OP_T : CUBLAS_OP_N);
     if (product_.then.bias != nullptr) {
       set(handle, CUBLASLT_MATMUL_DESC_EPILOGUE, CUBLASLT_EPILOGUE_BIAS);
       set(handle, CUBLASLT_MATMUL_DESC_BIAS_POINTER, product_.then.bias);
@@ -142,19 +155,18 @@ class plan_maker {
     return operation;
   }
 
-  static cublasOperation_t operation_of(bool transposed) {
-    return transposed ? CUBLAS_OP_T : CUBLAS_OP_N;
+  bool rounds() const { return !facts_of(product_.arithmetic).is_exact(); }
+  static bool is_inner_first(const products::operand& m) {
+    return m.order == products::layout::inner_first;
   }
 
-  /// The layout of an operand that is (rows, columns) as the product takes it, column-major.
-  template <class Float>
-  layout_owner make_layout(const products::matrix<Float>& m, std::int64_t rows,
-                           std::int64_t columns) const {
+  /// The layout of `lines` lines of `length` neighbours: columns, as cuBLASLt calls them.
+  template <class Matrix>
+  layout_owner make_layout(const Matrix& m, std::int64_t length, std::int64_t lines) const {
     cublasLtMatrixLayout_t handle = nullptr;
     check(function_, "cublasLtMatrixLayoutCreate",
-          cublasLtMatrixLayoutCreate(
-              &handle, CUDA_R_32F, static_cast<std::uint64_t>(m.transposed ? columns : rows),
-              static_cast<std::uint64_t>(m.transposed ? rows : columns), m.stride));
+          cublasLtMatrixLayoutCreate(&handle, CUDA_R_32F, static_cast<std::uint64_t>(length),
+                                     static_cast<std::uint64_t>(lines), m.stride));
     layout_owner layout(handle);
     const auto batch = static_cast<std::int32_t>(product_.batch);
     check(function_, "setting the batch count",
@@ -185,10 +197,10 @@ class plan_maker {
   std::size_t workspace_;
 };
 
-/// Runs a product as planned.
+/// Runs a product as planned, by that algorithm.
 inline void run(const char* function, cublasLtHandle_t library, const plan& plan,
-                const products::product& p, void* workspace, std::size_t workspace_bytes,
-                cudaStream_t stream) {
+                const cublasLtMatmulAlgo_t& algorithm, const products::product& p, void* workspace,
+                std::size_t workspace_bytes, cudaStream_t stream) {
   if (p.then.bias != nullptr) {  // the descriptor is shared by all calls of this shape
     check(function, "setting the bias",
           cublasLtMatmulDescSetAttribute(plan.operation.get(), CUBLASLT_MATMUL_DESC_BIAS_POINTER,
@@ -200,7 +212,7 @@ inline void run(const char* function, cublasLtHandle_t library, const plan& plan
   check(function, "cublasLtMatmul",
         cublasLtMatmul(library, plan.operation.get(), &p.factor, p.inp2.data, plan.inp2.get(),
                        p.inp1.data, plan.inp1.get(), &beta, addend, plan.out.get(), p.out.data,
-                       plan.out.get(), &plan.algorithm, workspace, workspace_bytes, stream));
+                       plan.out.get(), &algorithm, workspace, workspace_bytes, stream));
 }
 
 }  // namespace cublaslt

@@ -22,6 +22,8 @@
 
 #include <llmc/detail/launch.cuh>
 #include <llmc/detail/matmul/epilogue.cuh>
+#include <llmc/detail/matmul/exact_sums.cuh>
+#include <llmc/detail/matmul/product.hpp>
 #include <llmc/detail/namespace.hpp>
 #include <llmc/device/memory/mbarrier.cuh>
 
@@ -194,6 +196,35 @@ class partial_sums {
   std::int32_t* flags_;
   int barrier_;
 };
+
+/// A product as the kernels take it, out of `rows` x `columns`.
+struct wgmma_problem {
+  tile_schedule schedule;
+  std::int32_t rows;
+  std::int32_t columns;
+  std::int32_t inner;
+  product_output to;
+  products::operand first;
+  products::operand second;
+  float* partials;      ///< of the blocks among which tiles are cut
+  std::int32_t* flags;  ///< 0 before and after
+};
+
+/// Completes the sums of a part: adds what other blocks left of its tile, or leaves them to the
+/// block that finishes it. Returns whether they are complete.
+template <int Groups, int Blocks, int Count>
+__device__ __forceinline__ bool finish_sums_of_part(const wgmma_problem& p, const tile_part& part,
+                                                    float (&sums)[Blocks][Count], int group) {
+  if (part.begin == 0 && part.end == p.schedule.chunks) return true;
+  const partial_sums<Groups, 128, Blocks * Count> partials(p.partials, p.flags, group, 1 + group);
+  auto& all = reinterpret_cast<float(&)[Blocks * Count]>(sums);
+  if (part.end < p.schedule.chunks) {
+    partials.publish(all);
+    return false;
+  }
+  partials.gather(all, p.schedule, part.first_on_line);
+  return true;
+}
 
 }  // namespace detail
 LLMC_NAMESPACE_END

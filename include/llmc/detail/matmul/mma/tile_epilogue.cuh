@@ -9,6 +9,7 @@
 #include <cstdint>
 
 #include <llmc/detail/matmul/epilogue.cuh>
+#include <llmc/detail/matmul/exact_sums.cuh>
 #include <llmc/detail/matmul/product.hpp>
 #include <llmc/detail/namespace.hpp>
 #include <llmc/device/memory/pack.cuh>
@@ -34,17 +35,19 @@ struct parked_tile {
   }
 };
 
-/// Makes the sums that are not finite again, see ieee_sum. All `Threads` threads.
-template <int Threads, class Tile>
-__device__ __forceinline__ void repair_tile(const Tile& tile, product_operand first,
-                                            product_operand second, std::int64_t inner) {
+/// Makes the sums that are not finite again, see ieee_sum. All threads of the block.
+template <class Tiles>
+__device__ __forceinline__ void repair_tile(const typename Tiles::result& tile,
+                                            const products::operand& first,
+                                            const products::operand& second, std::int64_t inner) {
   const int count = tile.rows * tile.columns;
 #pragma unroll 1
-  for (int i = static_cast<int>(threadIdx.x); i < count; i += Threads) {
+  for (int i = static_cast<int>(threadIdx.x); i < count; i += Tiles::threads) {
     const int row = i / tile.columns, column = i % tile.columns;
     float& sum = *tile.at(row, column);
     if (!isfinite(sum)) {
-      sum = ieee_sum(first, second, tile.first_row + row, tile.first_column + column, inner);
+      sum = ieee_sum<Tiles::layout_1, Tiles::layout_2>(first, second, tile.first_row + row,
+                                                       tile.first_column + column, inner);
     }
   }
 }

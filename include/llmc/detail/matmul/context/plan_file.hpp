@@ -1,6 +1,10 @@
 /// @file
 /// The text in which a context's tuned plans are kept: a line for what they hold for, one a plan,
 /// and one with their number. Plain C++.
+///
+/// A plan's line has the numbers of its plan_key, then `cublaslt` and an algorithm or `kernel` and
+/// a name. The second format's keys say what the build had to choose from; files of the first,
+/// which do not, are refused.
 #pragma once
 
 #include <cublasLt.h>
@@ -16,8 +20,9 @@
 #include <vector>
 
 #include <llmc/detail/checks.hpp>
-#include <llmc/detail/matmul/device_memory.hpp>
-#include <llmc/detail/matmul/plan_key.hpp>
+#include <llmc/detail/matmul/context/device_memory.hpp>
+#include <llmc/detail/matmul/context/plan_key.hpp>
+#include <llmc/detail/matmul/kernels.hpp>
 #include <llmc/detail/namespace.hpp>
 #include <llmc/version.hpp>
 
@@ -25,11 +30,10 @@ LLMC_TYPES_BEGIN
 
 namespace products {
 
-/// Who does a product: cuBLASLt by an algorithm, or a kernel of llmc's by its name.
+/// Who does a product.
 struct chosen {
-  bool library = true;
-  cublasLtMatmulAlgo_t algorithm{};
-  std::string kernel;
+  kernel by = kernel::cublaslt;
+  cublasLtMatmulAlgo_t algorithm{};  ///< where that is cuBLASLt
 };
 
 using saved_plan = std::pair<plan_key, chosen>;
@@ -40,7 +44,7 @@ inline std::string plan_file_header(const char* function, int device) {
   check_cuda(function, "cudaGetDeviceProperties", cudaGetDeviceProperties(&properties, device));
   std::ostringstream text;
   text << "llmc " << LLMC_VERSION_MAJOR << '.' << LLMC_VERSION_MINOR << '.' << LLMC_VERSION_PATCH
-       << " product plans 1, cuBLASLt " << cublasLtGetVersion() << ", " << properties.name
+       << " product plans 2, cuBLASLt " << cublasLtGetVersion() << ", " << properties.name
        << ", sm_" << properties.major << properties.minor;
   return text.str();
 }
@@ -71,12 +75,24 @@ inline bool algorithm_from(const std::string& hex, cublasLtMatmulAlgo_t& algorit
   return true;
 }
 
+/// False if none of llmc's own has that name.
+inline bool own_kernel_from(const std::string& name, kernel& result) {
+  for (const kernel who : kernels) {
+    if (who == kernel::cublaslt || name != to_string(who)) continue;
+    result = who;
+    return true;
+  }
+  return false;
+}
+
 inline void write_plans(std::ostream& to, const std::string& header,
                         const std::vector<saved_plan>& plans) {
   to << header << '\n';
   for (const auto& [key, plan] : plans) {
-    for (const std::int64_t value : key) to << value << ' ';
-    to << (plan.library ? "cublaslt " + hex_of(plan.algorithm) : "kernel " + plan.kernel) << '\n';
+    for (const auto member : plan_key_members) to << key.*member << ' ';
+    to << (plan.by == kernel::cublaslt ? "cublaslt " + hex_of(plan.algorithm)
+                                       : std::string("kernel ") + to_string(plan.by))
+       << '\n';
   }
   to << "plans: " << plans.size() << '\n';
 }
@@ -114,18 +130,18 @@ class plan_reader {
   saved_plan parse(const std::string& line) const {
     std::istringstream text(line);
     saved_plan result;
-    for (std::int64_t& value : result.first) text >> value;
+    plan_key& key = result.first;
+    for (const auto member : plan_key_members) text >> key.*member;
     std::string who, what;
     text >> who;
     text.ignore(1);
     std::getline(text, what);
     chosen& plan = result.second;
-    plan.library = who == "cublaslt";
-    plan.kernel = what;
-    const bool known =
-        plan.library ? algorithm_from(what, plan.algorithm) : who == "kernel" && !what.empty();
-    if (!known) reject("numbers, then 'cublaslt' and an algorithm or 'kernel' and a name", line);
-    if (plan.library) plan.kernel.clear();
+    const bool known = who == "cublaslt" ? algorithm_from(what, plan.algorithm)
+                                         : who == "kernel" && own_kernel_from(what, plan.by);
+    if (!known || (key.candidates & candidates::bit(plan.by)) == 0) {
+      reject("numbers, then 'cublaslt' and an algorithm or 'kernel' and a name", line);
+    }
     return result;
   }
 

@@ -8,12 +8,12 @@
 #include <cstdint>
 
 #include <llmc/detail/launch.cuh>
+#include <llmc/detail/matmul/context/resources.hpp>
+#include <llmc/detail/matmul/kernel_presence.hpp>
 #include <llmc/detail/matmul/product.hpp>
-#include <llmc/detail/matmul/wgmma_direct.cuh>
-#include <llmc/detail/matmul/wgmma_split.cuh>
+#include <llmc/detail/matmul/wgmma/direct_kernel.cuh>
+#include <llmc/detail/matmul/wgmma/split_kernel.cuh>
 #include <llmc/detail/namespace.hpp>
-#include <llmc/matmul_context.hpp>
-#include <llmc/types.hpp>
 
 LLMC_NAMESPACE_BEGIN
 namespace detail {
@@ -26,7 +26,7 @@ inline const char* why_not_wgmma(const products::product& p) {
   constexpr std::int64_t most_tiles = std::int64_t{1} << 30;
   const products::epilogue& e = p.then;
   if (p.batch != 1 || p.factor != 1.0f) return "it is one of a batch or scaled";
-  if (p.inp1.transposed && p.inp2.transposed) return "both operands are transposed";
+  if (products::has_odd_layouts(p)) return "neither operand lies as in a linear layer";
   if (e.column_sums != nullptr && e.gelu_inp == nullptr) {
     return "the kernel sums columns of a GELU's gradient only";
   }
@@ -47,12 +47,13 @@ inline const char* why_not_wgmma(const products::product& p) {
   return nullptr;
 }
 
-/// A matrix with `columns` (its innermost extent) and `rows`, in boxes of 32 x `box_rows`.
-inline products::tensor_box boxes_of(const products::matrix<const float>& m, std::int64_t columns,
-                                     std::int64_t rows, std::uint32_t box_rows, bool rounds) {
+/// An operand in boxes of 32 neighbours x `box_rows` lines.
+inline products::tensor_box boxes_of(const products::operand& m, std::int64_t outers,
+                                     std::int64_t inner, std::uint32_t box_rows, bool rounds) {
+  const bool inner_first = m.order == products::layout::inner_first;
   return {m.data,
-          static_cast<std::uint64_t>(columns),
-          static_cast<std::uint64_t>(rows),
+          static_cast<std::uint64_t>(inner_first ? inner : outers),
+          static_cast<std::uint64_t>(inner_first ? outers : inner),
           static_cast<std::uint64_t>(m.stride) * sizeof(float),
           tile_chunk,
           box_rows,
@@ -60,13 +61,11 @@ inline products::tensor_box boxes_of(const products::matrix<const float>& m, std
 }
 inline products::tensor_box first_boxes(const products::product& p, std::uint32_t box_rows,
                                         bool rounds) {
-  return p.inp1.transposed ? boxes_of(p.inp1, p.rows, p.inner, box_rows, rounds)
-                           : boxes_of(p.inp1, p.inner, p.rows, box_rows, rounds);
+  return boxes_of(p.inp1, p.rows, p.inner, box_rows, rounds);
 }
 inline products::tensor_box second_boxes(const products::product& p, std::uint32_t box_rows,
                                          bool rounds) {
-  return p.inp2.transposed ? boxes_of(p.inp2, p.inner, p.columns, box_rows, rounds)
-                           : boxes_of(p.inp2, p.columns, p.inner, box_rows, rounds);
+  return boxes_of(p.inp2, p.columns, p.inner, box_rows, rounds);
 }
 
 /// How many rows of tiles share their columns' tiles in the L2 cache. Where the sum is over the
@@ -80,69 +79,85 @@ inline int tile_group(std::int64_t row_tiles, int tile_rows, bool long_sum) {
 }
 
 inline wgmma_problem wgmma_problem_of(const products::product& p, const tile_schedule& schedule,
-                                      matmul_context& context) {
+                                      products::resources& on) {
   return {schedule,
           static_cast<std::int32_t>(p.rows),
           static_cast<std::int32_t>(p.columns),
           static_cast<std::int32_t>(p.inner),
           output_of(p),
-          first_operand(p.inp1),
-          second_operand(p.inp2),
-          static_cast<float*>(context.workspace()),
-          context.flags()};
+          p.inp1,
+          p.inp2,
+          static_cast<float*>(on.workspace()),
+          on.flags()};
 }
 
 /// Launches a kernel on persistent blocks, one a multiprocessor.
 template <class Tiles, class Kernel>
 void launch_wgmma(const char* function, Kernel kernel, const products::product& p,
                   const tile_schedule& schedule, const products::tensor_box& first,
-                  const products::tensor_box& second, matmul_context& context,
+                  const products::tensor_box& second, products::resources& on,
                   cudaStream_t stream) {
   launch({function, schedule.blocks, Tiles::threads, Tiles::shared_bytes, stream}, kernel,
-         wgmma_problem_of(p, schedule, context), context.tensor_map(function, first),
-         context.tensor_map(function, second));
+         wgmma_problem_of(p, schedule, on), on.tensor_map(function, first),
+         on.tensor_map(function, second));
 }
 
 /// Blocks among which tiles may be cut: those whose partial sums fit the context's workspace.
 template <int TileSums>
-int most_blocks(const matmul_context& context) {
+int most_blocks(const products::resources& on) {
   constexpr std::size_t block_bytes = sizeof(float) * TileSums;
-  constexpr int room = static_cast<int>(matmul_context::workspace_bytes / block_bytes);
-  constexpr int flags = matmul_context::flag_count / 2;
-  const int wanted = context.multiprocessors();
+  constexpr int room = static_cast<int>(products::resources::workspace_bytes / block_bytes);
+  constexpr int flags = products::resources::flag_count / 2;
+  const int wanted = on.multiprocessors();
   return wanted < room && wanted < flags ? wanted : room < flags ? room : flags;
 }
 
-/// By the kernel of wgmma_split.cuh. `Cuts`: the last tiles are cut among the blocks.
+/// Whether this file has the splitting kernel for the current device, number `device`.
+template <class Tiles>
+bool wgmma_split_is_there(int device) {
+  static products::kernel_presence there;
+  return there.on(device, reinterpret_cast<const void*>(&wgmma_split_kernel<Tiles>),
+                  Tiles::threads);
+}
+/// The same of the direct kernel.
+template <class Tiles>
+bool wgmma_direct_is_there(int device) {
+  static products::kernel_presence there;
+  return there.on(device, reinterpret_cast<const void*>(&wgmma_direct_kernel<Tiles>),
+                  Tiles::threads);
+}
+
+/// By the kernel of split_kernel.cuh. `Cuts`: the last tiles are cut among the blocks.
 template <class Tiles, bool Cuts>
 void multiply_by_wgmma_split(const char* function, const products::product& p,
-                             matmul_context& context, cudaStream_t stream) {
+                             products::resources& on, cudaStream_t stream) {
   const int group = tile_group(ceil_div(p.rows, Tiles::rows), Tiles::rows, !Tiles::inner_first_1);
   const tile_schedule schedule =
       make_tile_schedule(p.rows, p.columns, p.inner, Tiles::rows, Tiles::columns, group,
-                         most_blocks<Tiles::rows * Tiles::columns>(context), Cuts);
+                         most_blocks<Tiles::rows * Tiles::columns>(on), Cuts);
   launch_wgmma<Tiles>(function, wgmma_split_kernel<Tiles>, p, schedule, first_boxes(p, 32, false),
-                      second_boxes(p, 32, false), context, stream);
+                      second_boxes(p, 32, false), on, stream);
 }
 
-/// By the kernel of wgmma_direct.cuh.
-template <bool Swapped>
+/// By the kernel of direct_kernel.cuh.
+template <products::layout Second>
 void multiply_by_wgmma_direct(const char* function, const products::product& p,
-                              matmul_context& context, cudaStream_t stream) {
-  using tiles = direct_tiles<Swapped>;
-  const std::int64_t rows = Swapped ? p.columns : p.rows;
-  const std::int64_t columns = Swapped ? p.rows : p.columns;
-  const int group = tile_group(ceil_div(rows, tiles::rows), tiles::rows, Swapped);
+                              products::resources& on, cudaStream_t stream) {
+  using tiles = direct_tiles<Second>;
+  constexpr bool swapped = tiles::swapped;
+  const std::int64_t rows = swapped ? p.columns : p.rows;
+  const std::int64_t columns = swapped ? p.rows : p.columns;
+  const int group = tile_group(ceil_div(rows, tiles::rows), tiles::rows, swapped);
   const tile_schedule schedule = make_tile_schedule(
-      rows, columns, p.inner, tiles::rows, tiles::columns, group, context.multiprocessors(), false);
-  if constexpr (Swapped) {
+      rows, columns, p.inner, tiles::rows, tiles::columns, group, on.multiprocessors(), false);
+  if constexpr (swapped) {
     launch_wgmma<tiles>(function, wgmma_direct_kernel<tiles>, p, schedule,
-                        second_boxes(p, 32, false), first_boxes(p, tiles::columns, true), context,
+                        second_boxes(p, 32, false), first_boxes(p, tiles::columns, true), on,
                         stream);
   } else {
     launch_wgmma<tiles>(function, wgmma_direct_kernel<tiles>, p, schedule,
                         first_boxes(p, tiles::rows, true), second_boxes(p, tiles::columns, true),
-                        context, stream);
+                        on, stream);
   }
 }
 

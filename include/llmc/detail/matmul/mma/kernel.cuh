@@ -8,29 +8,28 @@
 
 #include <llmc/detail/cuda_only.hpp>
 
-#include <cstddef>
 #include <cstdint>
-#include <type_traits>
 
-#include <llmc/detail/launch.cuh>
 #include <llmc/detail/matmul/epilogue.cuh>
-#include <llmc/detail/matmul/late_epilogue.cuh>
+#include <llmc/detail/matmul/exact_sums.cuh>
+#include <llmc/detail/matmul/mma/tile_epilogue.cuh>
 #include <llmc/detail/matmul/product.hpp>
-#include <llmc/detail/matmul/tile_epilogue.cuh>
 #include <llmc/detail/namespace.hpp>
 #include <llmc/device/memory/copy_async.cuh>
+#include <llmc/device/operand.cuh>
 #include <llmc/device/product_tile.cuh>
 #include <llmc/device/tensor_core/precision.cuh>
-#include <llmc/matmul_context.hpp>
 #include <llmc/types.hpp>
 
 LLMC_NAMESPACE_BEGIN
 namespace detail {
 
 /// The sizes of a kernel: the best of those tried on an H100.
-template <precision Arithmetic, bool InnerFirst1, bool InnerFirst2>
-struct mma_product_tiles {
+template <precision Arithmetic, products::layout First, products::layout Second>
+struct mma_tiles {
   static constexpr precision arithmetic = Arithmetic;
+  static constexpr products::layout layout_1 = First;
+  static constexpr products::layout layout_2 = Second;
   using traits = device::precision_traits<Arithmetic>;
   static constexpr bool x3 = traits::is_split;
 
@@ -46,12 +45,12 @@ struct mma_product_tiles {
   /// An architecture without these instructions gets an empty kernel that says so by its bounds.
   static constexpr int launch_bound = traits::is_compiled ? threads : 32;
 
-  using tile_1 = device::product_tile<InnerFirst1, rows>;
-  using tile_2 = device::product_tile<InnerFirst2, columns>;
-  using loader_1 = device::product_tile_loader<InnerFirst1, rows, threads>;
-  using loader_2 = device::product_tile_loader<InnerFirst2, columns, threads>;
-  using reader_1 = device::product_tile_reader<InnerFirst1, rows>;
-  using reader_2 = device::product_tile_reader<InnerFirst2, columns>;
+  using tile_1 = device::product_tile<First, rows>;
+  using tile_2 = device::product_tile<Second, columns>;
+  using loader_1 = device::product_tile_loader<First, rows, threads>;
+  using loader_2 = device::product_tile_loader<Second, columns, threads>;
+  using reader_1 = device::product_tile_reader<First, rows>;
+  using reader_2 = device::product_tile_reader<Second, columns>;
   using warp_sums = device::mma_accumulators<2 * row_groups, 4 * column_groups>;
   using result = parked_tile<rows, columns>;
 
@@ -61,13 +60,7 @@ struct mma_product_tiles {
   static_assert(result::floats <= least_stages * stage_floats, "the sums lie where the ring was");
 };
 
-struct mma_product_operand {
-  product_operand single;  ///< for ieee_sum
-  std::int64_t stride;
-  bool wide;  ///< can be copied 16 bytes at a time
-};
-
-struct mma_product_problem {
+struct mma_problem {
   std::int64_t rows;
   std::int64_t columns;
   std::int64_t inner;
@@ -77,18 +70,21 @@ struct mma_product_problem {
   std::int32_t steps_per_sum;  ///< see chunks_per_sum
   std::int64_t slice_inner;    ///< terms of the sum in a slice, a multiple of 32
   std::int64_t slice_floats;   ///< from the sums of one slice to those of the next
-  mma_product_operand first;
-  mma_product_operand second;
+  products::operand first;
+  products::operand second;
   product_output to;
+  bool wide_1;  ///< the first operand can be copied 16 bytes at a time
+  bool wide_2;
   bool wide_out;
   int stages;  ///< of the ring
 };
 
 /// The part of a product that is slice number `slice` of its sum.
-__device__ __forceinline__ mma_product_problem slice_of(mma_product_problem p, std::int64_t slice) {
+template <class Tiles>
+__device__ __forceinline__ mma_problem slice_of(mma_problem p, std::int64_t slice) {
   const std::int64_t first = slice * p.slice_inner;
-  p.first.single.data += first * p.first.single.inner_step;
-  p.second.single.data += first * p.second.single.inner_step;
+  p.first.data = device::element<Tiles::layout_1>(p.first, 0, first);
+  p.second.data = device::element<Tiles::layout_2>(p.second, 0, first);
   p.inner = p.inner - first < p.slice_inner ? p.inner - first : p.slice_inner;
   p.steps = static_cast<std::int32_t>((p.inner + 31) / 32);
   p.to.out += slice * p.slice_floats;
@@ -97,12 +93,11 @@ __device__ __forceinline__ mma_product_problem slice_of(mma_product_problem p, s
 
 /// A tile by its row and column among tiles. They are counted down groups of 8 rows, so that blocks
 /// that run at a time share operands in the L2 cache.
-struct mma_product_place {
+struct mma_place {
   std::int32_t row_tile;
   std::int32_t column_tile;
 };
-__device__ __forceinline__ mma_product_place place_of(const mma_product_problem& p,
-                                                      std::int64_t tile) {
+__device__ __forceinline__ mma_place place_of(const mma_problem& p, std::int64_t tile) {
   constexpr std::int64_t group_rows = 8;
   const std::int64_t group_tiles = group_rows * p.column_tiles;
   const std::int64_t first = tile / group_tiles * group_rows;
@@ -236,13 +231,12 @@ __device__ __forceinline__ void wait_for_oldest(int stages) {
 
 /// All k of a tile of the result.
 template <class Tiles>
-__device__ __forceinline__ void sum_products(typename Tiles::warp_sums& sums,
-                                             const mma_product_problem& p,
-                                             const mma_product_place& place,
-                                             const warp_part<Tiles>& part, float* ring) {
-  typename Tiles::loader_1 load_1(p.first.single.data, p.first.stride, p.first.wide,
+__device__ __forceinline__ void sum_products(typename Tiles::warp_sums& sums, const mma_problem& p,
+                                             const mma_place& place, const warp_part<Tiles>& part,
+                                             float* ring) {
+  typename Tiles::loader_1 load_1(p.first.data, p.first.stride, p.wide_1,
                                   std::int64_t{place.row_tile} * Tiles::rows, p.rows);
-  typename Tiles::loader_2 load_2(p.second.single.data, p.second.stride, p.second.wide,
+  typename Tiles::loader_2 load_2(p.second.data, p.second.stride, p.wide_2,
                                   std::int64_t{place.column_tile} * Tiles::columns, p.columns);
   const typename Tiles::reader_1 read_1(part.row);
   const typename Tiles::reader_2 read_2(part.column);
@@ -307,14 +301,13 @@ __device__ __forceinline__ float probe(const device::mma_accumulators<Rows, Colu
 template <class Tiles>
 __device__ __forceinline__ void park_tile(const typename Tiles::result& tile,
                                           const typename Tiles::warp_sums& sums,
-                                          const warp_part<Tiles>& part,
-                                          const mma_product_problem& p) {
+                                          const warp_part<Tiles>& part, const mma_problem& p) {
   constexpr int m_tiles = 2 * Tiles::row_groups, n_tiles = 4 * Tiles::column_groups;
   __syncthreads();  // all are done with the ring
   device::park_sums<Tiles::columns, m_tiles, n_tiles>(tile.memory, part.row, part.column, sums);
   if constexpr (Tiles::x3) {
     if (__syncthreads_or(isnan(probe<m_tiles, n_tiles>(sums)))) {
-      repair_tile<Tiles::threads>(tile, p.first.single, p.second.single, p.inner);
+      repair_tile<Tiles>(tile, p.first, p.second, p.inner);
       __syncthreads();
     }
   } else {
@@ -324,7 +317,7 @@ __device__ __forceinline__ void park_tile(const typename Tiles::result& tile,
 
 template <class Tiles>
 __device__ __forceinline__ void finish_tile_as_wide_as_possible(const typename Tiles::result& tile,
-                                                                const mma_product_problem& p) {
+                                                                const mma_problem& p) {
   with_epilogue_kind(p.to, [&](auto kind) {
     constexpr epilogue_kind Kind = decltype(kind)::value;
     if (p.wide_out) {
@@ -337,9 +330,8 @@ __device__ __forceinline__ void finish_tile_as_wide_as_possible(const typename T
 
 /// The tile in shared memory, where the ring was.
 template <class Tiles>
-__device__ __forceinline__ typename Tiles::result result_of(const mma_product_problem& p,
-                                                            const mma_product_place& place,
-                                                            float* memory) {
+__device__ __forceinline__ typename Tiles::result result_of(const mma_problem& p,
+                                                            const mma_place& place, float* memory) {
   const std::int64_t row = std::int64_t{place.row_tile} * Tiles::rows;
   const std::int64_t column = std::int64_t{place.column_tile} * Tiles::columns;
   const std::int64_t rows = p.rows - row, columns = p.columns - column;
@@ -350,13 +342,13 @@ __device__ __forceinline__ typename Tiles::result result_of(const mma_product_pr
 /// A block makes one tile of one slice.
 template <class Tiles>
 __global__ void __launch_bounds__(Tiles::launch_bound, Tiles::blocks_per_sm)
-    mma_product_kernel(const __grid_constant__ mma_product_problem whole, std::int64_t first_tile) {
+    mma_kernel(const __grid_constant__ mma_problem whole, std::int64_t first_tile) {
   if constexpr (Tiles::traits::is_compiled) {
     extern __shared__ __align__(128) float product_shared[];
     const std::int64_t tiles = whole.row_tiles * whole.column_tiles;
     const std::int64_t tile = first_tile + blockIdx.x;
-    const mma_product_problem p = slice_of(whole, tile / tiles);
-    const mma_product_place place = place_of(p, tile % tiles);
+    const mma_problem p = slice_of<Tiles>(whole, tile / tiles);
+    const mma_place place = place_of(p, tile % tiles);
     const warp_part<Tiles> part;
     typename Tiles::warp_sums sums;
     sum_products<Tiles>(sums, p, place, part, product_shared);
@@ -364,156 +356,6 @@ __global__ void __launch_bounds__(Tiles::launch_bound, Tiles::blocks_per_sm)
     park_tile<Tiles>(result, sums, part, p);
     finish_tile_as_wide_as_possible<Tiles>(result, p);
   }
-}
-
-// ---- launching ----
-
-/// Whether an operand's lines can be copied 16 bytes at a time.
-inline bool is_16_byte_operand(const products::matrix<const float>& m, std::int64_t line) {
-  return line % 4 == 0 && is_16_byte_accessible(m.stride, m.data);
-}
-
-/// How many slices to cut sums into, so that results of few tiles fill the card: what `slots`
-/// blocks at a time do in the fewest rounds. A slice costs a pass over its sums, and it wants some
-/// length.
-inline int slices_of(const products::product& p, std::int64_t tiles, int slots) {
-  constexpr int most_slices = 8;
-  constexpr std::int64_t shortest = 1024;
-  constexpr double cost_of_slice = 0.02;  // of a round
-  int best = 1;
-  double best_rounds = static_cast<double>(ceil_div(tiles, slots));
-  for (int slices = 2; slices <= most_slices; ++slices) {
-    const double bytes = static_cast<double>(p.rows) * static_cast<double>(p.columns) *
-                         static_cast<double>(sizeof(float)) * slices;
-    if (p.inner / slices < shortest ||
-        bytes > static_cast<double>(matmul_context::workspace_bytes)) {
-      break;
-    }
-    const double rounds = static_cast<double>(ceil_div(tiles * slices, slots)) / slices;
-    if (rounds + cost_of_slice * slices < best_rounds) {
-      best_rounds = rounds + cost_of_slice * slices;
-      best = slices;
-    }
-  }
-  return best;
-}
-
-template <class Tiles>
-mma_product_problem mma_problem_of(const products::product& p, int stages, int slices) {
-  constexpr int depth = Tiles::tile_1::depth;
-  const std::int64_t slice_inner = ceil_div(ceil_div(p.inner, slices), depth) * depth;
-  const products::epilogue& e = p.then;
-  const bool wide_out =
-      p.columns % 4 == 0 && is_16_byte_accessible(p.out.stride, p.out.data, e.bias, e.before_gelu,
-                                                  e.gelu_inp, e.residual);
-  return {p.rows,
-          p.columns,
-          p.inner,
-          ceil_div(p.rows, Tiles::rows),
-          ceil_div(p.columns, Tiles::columns),
-          0,
-          chunks_per_sum(ceil_div(slice_inner, depth)),
-          slice_inner,
-          p.rows * p.columns,
-          {first_operand(p.inp1), p.inp1.stride,
-           is_16_byte_operand(p.inp1, p.inp1.transposed ? p.rows : p.inner)},
-          {second_operand(p.inp2), p.inp2.stride,
-           is_16_byte_operand(p.inp2, p.inp2.transposed ? p.inner : p.columns)},
-          output_of(p),
-          wide_out,
-          stages};
-}
-
-/// The longest ring that lets as many blocks as registers allow run on a multiprocessor, or at
-/// least one.
-template <class Tiles>
-int stages_for(const char* function, int device) {
-  const auto attribute = [&](cudaDeviceAttr which) {
-    int value = 0;
-    check_cuda(function, "cudaDeviceGetAttribute", cudaDeviceGetAttribute(&value, which, device));
-    return value;
-  };
-  constexpr int stage_bytes = Tiles::stage_floats * static_cast<int>(sizeof(float));
-  const int reserved = attribute(cudaDevAttrReservedSharedMemoryPerBlock);
-  const int all = attribute(cudaDevAttrMaxSharedMemoryPerMultiprocessor);
-  for (int blocks = Tiles::blocks_per_sm; blocks >= 1; --blocks) {
-    const int stages = (all / blocks - reserved) / stage_bytes;
-    if (stages >= Tiles::least_stages) {
-      return stages < Tiles::most_stages ? stages : Tiles::most_stages;
-    }
-  }
-  return Tiles::least_stages;
-}
-
-/// Calls `body` with the layout as two types, like std::true_type: whether k is innermost.
-template <class Body>
-void with_layout(const products::product& p, Body body) {
-  if (p.inp1.transposed) {
-    body(std::false_type{}, std::false_type{});
-  } else if (p.inp2.transposed) {
-    body(std::true_type{}, std::true_type{});
-  } else {
-    body(std::true_type{}, std::false_type{});
-  }
-}
-
-/// Calls `body` with the tiles that take a product, as a null pointer to them.
-template <precision Arithmetic, class Body>
-void with_mma_tiles(const products::product& p, Body body) {
-  with_layout(p, [&](auto inner_first_1, auto inner_first_2) {
-    body(static_cast<mma_product_tiles<Arithmetic, decltype(inner_first_1)::value,
-                                       decltype(inner_first_2)::value>*>(nullptr));
-  });
-}
-
-/// Whether there is code for this device.
-template <precision Arithmetic>
-bool mma_product_is_there(const products::product& p, matmul_context& context) {
-  bool found = false;
-  with_mma_tiles<Arithmetic>(p, [&](auto* which) {
-    using tiles = std::remove_pointer_t<decltype(which)>;
-    found = context.has_kernel(reinterpret_cast<const void*>(&mma_product_kernel<tiles>),
-                               tiles::threads);
-  });
-  return found;
-}
-
-template <class Tiles>
-void launch_mma_product(const char* function, const products::product& p, int slices,
-                        matmul_context& context, cudaStream_t stream) {
-  const int stages = stages_for<Tiles>(function, context.device());
-  const auto shared_bytes = sizeof(float) * Tiles::stage_floats * static_cast<std::size_t>(stages);
-  const mma_product_problem problem = mma_problem_of<Tiles>(p, stages, slices);
-  const std::int64_t count = problem.row_tiles * problem.column_tiles * slices;
-  constexpr std::int64_t most_blocks = std::int64_t{1} << 30;
-  for (std::int64_t first = 0; first < count; first += most_blocks) {
-    const std::int64_t blocks = count - first < most_blocks ? count - first : most_blocks;
-    launch({function, blocks, Tiles::threads, shared_bytes, stream}, mma_product_kernel<Tiles>,
-           problem, first);
-  }
-}
-
-/// Computes a product (batch 1, factor 1, not both operands transposed): in one kernel or, where
-/// its tiles are few and its sums long, slices of the sum into the context's workspace, which a
-/// second kernel adds up in order.
-template <precision Arithmetic>
-void multiply_by_mma(const char* function, const products::product& p, matmul_context& context,
-                     cudaStream_t stream) {
-  with_mma_tiles<Arithmetic>(p, [&](auto* which) {
-    using tiles = std::remove_pointer_t<decltype(which)>;
-    const std::int64_t count = ceil_div(p.rows, tiles::rows) * ceil_div(p.columns, tiles::columns);
-    const int slices = slices_of(p, count, tiles::blocks_per_sm * context.multiprocessors());
-    if (slices == 1) {
-      launch_mma_product<tiles>(function, p, 1, context, stream);
-      return;
-    }
-    products::product sliced = p;
-    sliced.out = {static_cast<float*>(context.workspace()), p.columns};
-    sliced.then = {};
-    launch_mma_product<tiles>(function, sliced, slices, context, stream);
-    late_epilogue rest{output_of(p), sliced.out.data, p.columns, slices, p.rows * p.columns};
-    launch_late_epilogue(function, rest, p.rows, p.columns, stream);
-  });
 }
 
 }  // namespace detail

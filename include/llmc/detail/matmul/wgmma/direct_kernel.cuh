@@ -19,8 +19,8 @@
 #include <cstdint>
 
 #include <llmc/detail/matmul/epilogue.cuh>
-#include <llmc/detail/matmul/tile_walk.cuh>
-#include <llmc/detail/matmul/wgmma_epilogue.cuh>
+#include <llmc/detail/matmul/product.hpp>
+#include <llmc/detail/matmul/wgmma/tile_walk.cuh>
 #include <llmc/detail/namespace.hpp>
 #include <llmc/device/memory/copy_async.cuh>
 #include <llmc/device/memory/mbarrier.cuh>
@@ -32,9 +32,10 @@
 LLMC_NAMESPACE_BEGIN
 namespace detail {
 
-template <bool Swapped>
+/// The sizes of a kernel; inp1 has k innermost, and inp2 lies as said.
+template <products::layout Second>
 struct direct_tiles {
-  static constexpr bool swapped = Swapped;
+  static constexpr bool swapped = Second == products::layout::outer_first;
   static constexpr int rows = 128;
   static constexpr int columns = 256;
   static constexpr int sums = 128;

@@ -28,9 +28,8 @@
 
 #include <cstdint>
 
-#include <llmc/detail/matmul/epilogue.cuh>
-#include <llmc/detail/matmul/tile_walk.cuh>
-#include <llmc/detail/matmul/wgmma_epilogue.cuh>
+#include <llmc/detail/matmul/product.hpp>
+#include <llmc/detail/matmul/wgmma/tile_walk.cuh>
 #include <llmc/detail/namespace.hpp>
 #include <llmc/device/memory/copy_async.cuh>
 #include <llmc/device/memory/mbarrier.cuh>
@@ -42,16 +41,18 @@
 LLMC_NAMESPACE_BEGIN
 namespace detail {
 
-/// The sizes of a kernel. `InnerFirst1`: k is the innermost index of inp1; likewise 2.
-template <precision Arithmetic, bool InnerFirst1, bool InnerFirst2, int RowBlocks>
+/// The sizes of a kernel for operands of these layouts.
+template <precision Arithmetic, products::layout First, products::layout Second, int RowBlocks>
 struct split_tiles {
   static constexpr precision arithmetic = Arithmetic;
-  static constexpr bool inner_first_1 = InnerFirst1;
-  static constexpr bool inner_first_2 = InnerFirst2;
+  static constexpr products::layout layout_1 = First;
+  static constexpr products::layout layout_2 = Second;
+  static constexpr bool inner_first_1 = First == products::layout::inner_first;
+  static constexpr bool inner_first_2 = Second == products::layout::inner_first;
   using traits = device::precision_traits<Arithmetic>;
   static constexpr bool x3 = traits::is_split;
   static constexpr int row_blocks = RowBlocks;
-  static_assert(InnerFirst1 || !InnerFirst2, "no layer multiplies these two layouts");
+  static_assert(inner_first_1 || !inner_first_2, "no layer multiplies these two layouts");
   static_assert(!x3 || RowBlocks == 1, "two row blocks need more registers than there are");
 
   static constexpr int rows = 128 * RowBlocks;
@@ -305,207 +306,6 @@ __device__ __forceinline__ void run_splitter(const wgmma_problem& p, const CUten
       }
       at.advance();
       raw_at.advance();
-    }
-  }
-}
-
-// ---- the consumers ----
-
-/// What a thread of a consumer is: of the 16 rows of its warp it has row_order(g) and the row
-/// `row_step` further on.
-template <class Tiles>
-struct split_consumer {
-  static constexpr int row_step = Tiles::inner_first_1 ? 8 : 1;
-
-  int group = static_cast<int>(threadIdx.x) / 128;
-  int warp = static_cast<int>(threadIdx.x) / 32 % 4;
-  int g = static_cast<int>(threadIdx.x) % 32 / 4;
-  int t = static_cast<int>(threadIdx.x) % 4;
-
-  __device__ __forceinline__ int row_order() const {
-    return Tiles::inner_first_1 ? 4 * (g % 2) + g / 2 : 2 * g;
-  }
-  /// The first row of its warp in row block m of a tile.
-  __device__ __forceinline__ int warp_row(int m) const {
-    return (group * Tiles::row_blocks + m) * 64 + warp * 16;
-  }
-  /// Of its two rows in row block m, the row in the matrix of number h.
-  __device__ __forceinline__ int row(const tile_part& part, int m, int h) const {
-    return part.row * Tiles::rows + warp_row(m) + row_order() + row_step * h;
-  }
-};
-
-/// A thread's share of inp1's chunk: [row block][step][register of the instruction].
-template <class Tiles>
-using first_values = float[Tiles::row_blocks][4][4];
-
-/// Neighbouring g differ in bit 2 of the row, or in the chunk they read, so that each load of the
-/// warp touches all banks equally.
-template <class Tiles>
-__device__ __forceinline__ void load_values(first_values<Tiles>& x,
-                                            const split_memory<Tiles>& memory, int stage,
-                                            const split_consumer<Tiles>& self) {
-#pragma unroll
-  for (int m = 0; m < Tiles::row_blocks; ++m) {
-    const int row = self.warp_row(m);
-    const std::uint32_t box = memory.first(stage, row / 32);
-    if constexpr (Tiles::inner_first_1) {
-#pragma unroll
-      for (int h = 0; h < 2; ++h) {
-#pragma unroll
-        for (int c = 0; c < 2; ++c) {
-          const int in_box = row % 32 + 8 * h + self.row_order();
-          const float4 v =
-              device::load_shared_4(box + device::swizzled_128(in_box, 4 * c + self.t));
-          x[m][2 * c][h] = v.x;
-          x[m][2 * c][2 + h] = v.y;
-          x[m][2 * c + 1][h] = v.z;
-          x[m][2 * c + 1][2 + h] = v.w;
-        }
-      }
-    } else {
-#pragma unroll
-      for (int s = 0; s < 4; ++s) {
-#pragma unroll
-        for (int half = 0; half < 2; ++half) {
-          const int in_box = row % 32 + self.row_order();
-          const std::uint32_t at =
-              device::swizzled_128(k_order<Tiles>(s, half, self.t), in_box / 4) +
-              static_cast<std::uint32_t>(4 * (in_box % 4));
-          const float2 v = device::load_shared_2(box + at);
-          x[m][s][2 * half] = v.x;
-          x[m][s][2 * half + 1] = v.y;
-        }
-      }
-    }
-  }
-}
-
-template <class Tiles>
-using first_fragments = device::operand_fragment<Tiles::arithmetic, 4>[Tiles::row_blocks][4];
-
-template <class Tiles>
-__device__ __forceinline__ void split_values(first_fragments<Tiles>& a,
-                                             const first_values<Tiles>& x) {
-#pragma unroll
-  for (int m = 0; m < Tiles::row_blocks; ++m) {
-#pragma unroll
-    for (int s = 0; s < 4; ++s) a[m][s] = Tiles::traits::split(x[m][s]);
-  }
-}
-
-/// Begins the products of a chunk. For tf32x3 (`fresh` only): low * high, high * low, then
-/// high * high.
-template <class Tiles>
-__device__ __forceinline__ void multiply_chunk(float (&sums)[Tiles::row_blocks][Tiles::sums],
-                                               float (&fresh)[Tiles::sums],
-                                               const first_fragments<Tiles>& a,
-                                               std::uint32_t second) {
-  const std::uint64_t high = device::wgmma_tile(second);
-  device::begin_wgmma();
-  if constexpr (Tiles::x3) {
-    const std::uint64_t low = device::wgmma_tile(second + Tiles::second_bytes);
-    device::wgmma_tf32<false>(fresh, a[0][0].low, high);
-    device::wgmma_tf32<true>(fresh, a[0][0].high, low);
-#pragma unroll
-    for (int s = 1; s < 4; ++s) {
-      device::wgmma_tf32<true>(fresh, a[0][s].low, high + 2 * s);
-      device::wgmma_tf32<true>(fresh, a[0][s].high, low + 2 * s);
-    }
-#pragma unroll
-    for (int s = 0; s < 4; ++s) device::wgmma_tf32<true>(fresh, a[0][s].high, high + 2 * s);
-  } else {
-#pragma unroll
-    for (int m = 0; m < Tiles::row_blocks; ++m) {
-#pragma unroll
-      for (int s = 0; s < 4; ++s) device::wgmma_tf32<true>(sums[m], a[m][s].high, high + 2 * s);
-    }
-  }
-  device::commit_wgmma();
-}
-
-/// The consumers take turns at the tensor cores: while one's products run, the other adds and
-/// splits. Without that they fall into step and the tensor cores wait for both.
-class tensor_core_turns {
- public:
-  __device__ __forceinline__ explicit tensor_core_turns(int group) : group_(group) {
-    if (group == 1) pass();
-  }
-  __device__ __forceinline__ void wait() const { device::synchronise_some(3 + group_, 256); }
-  __device__ __forceinline__ void pass() const { device::arrive_at_some(4 - group_, 256); }
-
- private:
-  int group_;
-};
-
-template <class Tiles>
-__device__ __forceinline__ void run_consumer(const wgmma_problem& p,
-                                             const split_memory<Tiles>& memory, float* exchange) {
-  const split_consumer<Tiles> self;
-  const bool leads_warp = threadIdx.x % 32 == 0;
-  const tensor_core_turns turns(self.group);
-  device::ring_position<Tiles::stages> at;
-  tile_walk walk(p.schedule);
-  tile_part part;
-  while (walk.next(part)) {
-    float sums[Tiles::row_blocks][Tiles::sums] = {};
-    long_sums<Tiles::sums> totals;
-    int until_absorbed = p.schedule.chunks_per_sum;
-    first_values<Tiles> x;
-    first_fragments<Tiles> a;
-    memory.full(at.stage).wait(at.parity);
-    load_values(x, memory, at.stage, self);
-#pragma unroll 1
-    for (int chunk = part.begin; chunk < part.end; ++chunk) {
-      float fresh[Tiles::sums];
-      split_values<Tiles>(a, x);
-      const float factor = Tiles::traits::truncation_factor(a[0][0], 1);
-      turns.wait();
-      multiply_chunk<Tiles>(sums, fresh, a, memory.second(at.stage));
-      turns.pass();
-      const device::mbarrier done = memory.empty(at.stage);
-      at.advance();
-      if (chunk + 1 < part.end) {  // read ahead while the products run
-        memory.full(at.stage).wait(at.parity);
-        load_values(x, memory, at.stage, self);
-      }
-      device::wait_for_wgmma<0>();
-      if (leads_warp) done.arrive();
-      if constexpr (Tiles::x3) {
-#pragma unroll
-        for (int i = 0; i < Tiles::sums; ++i) sums[0][i] = fmaf(fresh[i], factor, sums[0][i]);
-        if (--until_absorbed == 0) {
-          totals.absorb(sums[0]);
-          until_absorbed = p.schedule.chunks_per_sum;
-        }
-      }
-    }
-    if constexpr (Tiles::x3) totals.finish(sums[0]);
-    if (finish_sums_of_part<Tiles::consumers>(p, part, sums, self.group)) {
-      store_tile<Tiles>(p, sums, part, self, exchange);
-    }
-  }
-}
-
-template <class Tiles>
-__global__ void __launch_bounds__(Tiles::launch_bound, 1)
-    wgmma_split_kernel(const __grid_constant__ wgmma_problem p,
-                       const __grid_constant__ CUtensorMap first_map,
-                       const __grid_constant__ CUtensorMap second_map) {
-  if constexpr (device::has_wgmma) {
-    extern __shared__ __align__(1024) unsigned char wgmma_shared[];
-    __shared__ __align__(8) std::uint64_t barriers[split_memory<Tiles>::barriers];
-    __shared__ __align__(16) float exchange[column_sum_exchange_floats];
-    const split_memory<Tiles> memory(device::shared_address(wgmma_shared),
-                                     device::shared_address(barriers));
-    if (threadIdx.x == 0) memory.init_barriers();
-    __syncthreads();
-    if (threadIdx.x / 128 == Tiles::consumers) {
-      device::release_registers<Tiles::splitter_registers>();
-      run_splitter<Tiles>(p, first_map, second_map, memory);
-    } else {
-      device::acquire_registers<Tiles::consumer_registers>();
-      run_consumer<Tiles>(p, memory, exchange);
     }
   }
 }

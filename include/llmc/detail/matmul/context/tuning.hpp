@@ -13,7 +13,8 @@
 #include <vector>
 
 #include <llmc/detail/checks.hpp>
-#include <llmc/detail/matmul/device_memory.hpp>
+#include <llmc/detail/last_error.hpp>
+#include <llmc/detail/matmul/context/device_memory.hpp>
 #include <llmc/detail/matmul/product.hpp>
 #include <llmc/detail/namespace.hpp>
 #include <llmc/error.hpp>
@@ -75,25 +76,33 @@ class stopwatch {
   /// infinity where the call fails.
   template <class Call>
   float time_of(Call call, float best) {
+    float time = std::numeric_limits<float>::infinity();
+    keeping_last_error([&] {
+      try {
+        time = median_time_of(call, best);
+      } catch (const error&) {
+        cudaGetLastError();  // trying was no error of the program's
+      }
+    });
+    return time;
+  }
+
+ private:
+  template <class Call>
+  float median_time_of(Call call, float best) {
     constexpr int warm_ups = 2;
     constexpr std::size_t samples = 7;
     std::vector<float> times;
-    try {
-      for (int i = 0; i < warm_ups; ++i) call();
-      while (times.size() < samples) {
-        times.push_back(time_once(call));
-        if (times.front() > 2 * best) break;
-      }
-    } catch (const error&) {
-      cudaGetLastError();  // trying was no error of the program's
-      return std::numeric_limits<float>::infinity();
+    for (int i = 0; i < warm_ups; ++i) call();
+    while (times.size() < samples) {
+      times.push_back(time_once(call));
+      if (times.front() > 2 * best) break;
     }
     const auto median = times.begin() + static_cast<std::ptrdiff_t>(times.size() / 2);
     std::nth_element(times.begin(), median, times.end());
     return *median;
   }
 
- private:
   struct event_deleter {
     void operator()(cudaEvent_t event) const { cudaEventDestroy(event); }
   };

@@ -10,13 +10,24 @@
 #include <map>
 #include <string>
 
-#include <llmc/detail/matmul/candidates.hpp>
 #include <llmc/detail/namespace.hpp>
 #include <llmc/error.hpp>
 
 LLMC_TYPES_BEGIN
 
 namespace products {
+
+/// A matrix as it lies in memory, cut in boxes for bulk copies to shared memory. Boxes are swizzled
+/// by 128 bytes, and what lies outside the matrix is zero.
+struct tensor_box {
+  const float* data;
+  std::uint64_t columns;
+  std::uint64_t rows;
+  std::uint64_t row_bytes;  ///< from one row to the next
+  std::uint32_t box_columns;
+  std::uint32_t box_rows;
+  bool rounds_to_tf32;
+};
 
 /// Keeps the maps made so far. It is emptied when it holds many: a program that multiplies ever new
 /// buffers should not grow.
