@@ -332,7 +332,7 @@ TEST_CASE("tune finds plans for batches", "[matmul_context]") {
   const layer l({24, 16, 8});  // as 3 batches of 8 rows, whose columns lie side by side in out
   matmul_context context;
   output out(l.outputs());
-  product p{{out, 24, false, 8}, {l.inp, 16, false, 128}, {l.weight, 16, true}, 8, 8, 16, 3};
+  product p{{out, 24, 8}, {l.inp, 16, layout::inner_first, 128}, {l.weight, 16}, 8, 8, 16, 3};
   const stream s;
   context.tune(s, [&] { context.multiply("test", p, s); });
 

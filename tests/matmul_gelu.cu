@@ -1,4 +1,5 @@
 // Linear layers next to a GELU and on a residual stream, against the layers one by one.
+#include <llmc/matmul.cuh>
 #include <llmc/matmul_gelu.cuh>
 #include <llmc/reference/gelu.hpp>
 #include <llmc/reference/matmul.hpp>
@@ -16,9 +17,10 @@
 
 using namespace llmc_test;
 using llmc::accumulation;
-using llmc::matmul_backward_variant;
+using llmc::gelu_matmul_backward_variant;
 using llmc::matmul_context;
 using llmc::matmul_forward_variant;
+using llmc::matmul_gelu_forward_variant;
 using llmc::matmul_shape;
 using llmc::precision;
 
@@ -62,7 +64,7 @@ tolerance widened(tolerance t, double factor) {
   return {factor * t.absolute, factor * t.relative};
 }
 
-template <matmul_forward_variant Variant>
+template <matmul_gelu_forward_variant Variant, matmul_forward_variant Residual>
 void check_forward(const gelu_case& c, precision arithmetic, matmul_context& context,
                    int misalignment) {
   INFO("rows " << c.shape.rows << ", C " << c.shape.channels << ", OC " << c.shape.out_channels
@@ -75,10 +77,10 @@ void check_forward(const gelu_case& c, precision arithmetic, matmul_context& con
   run({&out, &before, &sum, &in_place}, [&](cudaStream_t s) {
     llmc::matmul_gelu_forward<Variant>(out, before, inp, weight, bias, c.shape, arithmetic, context,
                                        s);
-    llmc::matmul_residual_forward<Variant>(sum, residual, inp, weight, bias, c.shape, arithmetic,
-                                           context, s);
-    llmc::matmul_residual_forward<Variant>(in_place, in_place, inp, weight, bias, c.shape,
-                                           arithmetic, context, s);
+    llmc::matmul_residual_forward<Residual>(sum, residual, inp, weight, bias, c.shape, arithmetic,
+                                            context, s);
+    llmc::matmul_residual_forward<Residual>(in_place, in_place, inp, weight, bias, c.shape,
+                                            arithmetic, context, s);
   });
   const tolerance allowed = product_tolerance(c.shape.channels, arithmetic);
   check_close("before_gelu", before.values(), c.before, allowed);
@@ -89,7 +91,7 @@ void check_forward(const gelu_case& c, precision arithmetic, matmul_context& con
   check_close("residual in place", in_place.values(), added, widened(allowed, 1.2));
 }
 
-template <matmul_backward_variant Variant>
+template <gelu_matmul_backward_variant Variant>
 void check_backward(const gelu_case& c, precision arithmetic, accumulation mode,
                     matmul_context& context, int misalignment) {
   INFO("rows " << c.shape.rows << ", C " << c.shape.channels << ", OC " << c.shape.out_channels
@@ -148,29 +150,32 @@ const std::vector<matmul_shape>& shapes() {
 
 }  // namespace
 
-TEMPLATE_TEST_CASE_SIG("matmul_gelu_forward and matmul_residual_forward follow the formulas",
-                       "[matmul_gelu]", ((matmul_forward_variant Variant), Variant),
-                       (matmul_forward_variant::automatic), (matmul_forward_variant::cublaslt),
-                       (matmul_forward_variant::tensor_core)) {
+TEMPLATE_TEST_CASE_SIG(
+    "matmul_gelu_forward and matmul_residual_forward follow the formulas", "[matmul_gelu]",
+    ((matmul_gelu_forward_variant Variant, matmul_forward_variant Residual), Variant, Residual),
+    (matmul_gelu_forward_variant::automatic, matmul_forward_variant::automatic),
+    (matmul_gelu_forward_variant::cublaslt, matmul_forward_variant::cublaslt),
+    (matmul_gelu_forward_variant::tensor_core, matmul_forward_variant::tensor_core)) {
   LLMC_REQUIRE_GPU();
   matmul_context context;
   const precision arithmetic = GENERATE(precision::ieee, precision::tf32, precision::tf32x3);
-  if (Variant == matmul_forward_variant::tensor_core && arithmetic == precision::ieee) return;
+  if (Variant == matmul_gelu_forward_variant::tensor_core && arithmetic == precision::ieee) return;
   for (const matmul_shape shape : shapes()) {
     for (const int misalignment : {0, 1}) {
-      check_forward<Variant>(gelu_case(shape), arithmetic, context, misalignment);
+      check_forward<Variant, Residual>(gelu_case(shape), arithmetic, context, misalignment);
     }
   }
 }
 
 TEMPLATE_TEST_CASE_SIG("gelu_matmul_backward follows the formulas", "[matmul_gelu]",
-                       ((matmul_backward_variant Variant), Variant),
-                       (matmul_backward_variant::automatic), (matmul_backward_variant::cublaslt),
-                       (matmul_backward_variant::tensor_core)) {
+                       ((gelu_matmul_backward_variant Variant), Variant),
+                       (gelu_matmul_backward_variant::automatic),
+                       (gelu_matmul_backward_variant::cublaslt),
+                       (gelu_matmul_backward_variant::tensor_core)) {
   LLMC_REQUIRE_GPU();
   matmul_context context;
   const precision arithmetic = GENERATE(precision::ieee, precision::tf32, precision::tf32x3);
-  if (Variant == matmul_backward_variant::tensor_core && arithmetic == precision::ieee) return;
+  if (Variant == gelu_matmul_backward_variant::tensor_core && arithmetic == precision::ieee) return;
   const accumulation mode = GENERATE(accumulation::overwrite, accumulation::add);
   for (const matmul_shape shape : shapes()) {
     for (const int misalignment : {0, 1}) {
@@ -238,7 +243,7 @@ TEST_CASE("tensor_core has no ieee, and a GELU wants channels", "[matmul_gelu]")
   matmul_context context;
   const buffer<float> some(64);
   const stream s;
-  CHECK_THROWS_WITH((llmc::matmul_gelu_forward<matmul_forward_variant::tensor_core>(
+  CHECK_THROWS_WITH((llmc::matmul_gelu_forward<matmul_gelu_forward_variant::tensor_core>(
                         some, some, some, some, some, {2, 2, 2}, precision::ieee, context, s)),
                     "llmc::matmul_gelu_forward: the variant tensor_core has no ieee arithmetic; "
                     "tf32x3 is as exact");
@@ -308,7 +313,7 @@ TEMPLATE_TEST_CASE_SIG("products of our own take more than 2^31 elements", "[mat
   const buffer<float> inp(values), weight(std::vector<float>(wide * narrow, 1.0f)),
       bias(std::vector<float>(wide, 16.0f));
   const stream s;
-  llmc::matmul_gelu_forward<matmul_forward_variant::tensor_core>(
+  llmc::matmul_gelu_forward<matmul_gelu_forward_variant::tensor_core>(
       first.get(), second.get(), inp, weight, bias, {rows, narrow, wide}, Arithmetic, context, s);
   s.synchronize();
   for (const std::int64_t row : {std::int64_t{0}, rows - 2500, rows - 1}) {
@@ -321,7 +326,7 @@ TEMPLATE_TEST_CASE_SIG("products of our own take more than 2^31 elements", "[mat
   output dgelu_bias(wide), dweight(narrow * wide), dbias(narrow);
   const buffer<unsigned char> workspace(
       static_cast<std::int64_t>(llmc::gelu_matmul_backward_workspace_bytes(shape)));
-  llmc::gelu_matmul_backward<matmul_backward_variant::tensor_core>(
+  llmc::gelu_matmul_backward<gelu_matmul_backward_variant::tensor_core>(
       first.get(), dgelu_bias, dweight, dbias, scratch_in(workspace), inp, second.get(),
       second.get(), weight, shape, Arithmetic, accumulation::overwrite, context, s);
   s.synchronize();

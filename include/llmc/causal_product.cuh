@@ -15,9 +15,7 @@
 #include <cstdint>
 
 #include <llmc/detail/attention/scores.hpp>
-#include <llmc/detail/causal_product/ladder.cuh>
-#include <llmc/detail/causal_product/register_tile.cuh>
-#include <llmc/detail/causal_product/tile.cuh>
+#include <llmc/detail/causal_product.cuh>
 #include <llmc/detail/checks.hpp>
 #include <llmc/detail/launch.cuh>
 #include <llmc/detail/namespace.hpp>
@@ -110,7 +108,7 @@ void causal_product(float* out, const float* q, const float* k, attention_shape 
   static_assert(Variant != variant::shared_tiles || BlockSize == 1024,
                 "causal_product: the variant shared_tiles takes a BlockSize of 1024");
   static_assert((Variant != variant::automatic && Variant != variant::register_tiles) ||
-                    BlockSize == detail::register_tile_threads,
+                    BlockSize == detail::score_tile_threads,
                 "causal_product: the variant register_tiles takes a BlockSize of 256");
   constexpr const char* function = "llmc::causal_product";
   const std::int64_t rows = checks::require_scores(function, shape);
@@ -137,7 +135,7 @@ void causal_product(float* out, const float* q, const float* k, attention_shape 
     const bool wide = detail::is_16_byte_accessible(T, out) &&
                       detail::is_16_byte_accessible(shape.head_size, q, k);
     detail::with_access_width(wide, [&](auto width) {
-      detail::launch({function, tiles(detail::register_tile_size), BlockSize, 0, stream},
+      detail::launch({function, tiles(detail::score_tile_size), BlockSize, 0, stream},
                      detail::causal_product_register_kernel<width()>, arrays, shape);
     });
   }

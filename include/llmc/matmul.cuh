@@ -94,9 +94,9 @@ constexpr const char* to_string(matmul_forward_variant variant) {
   return "unknown";
 }
 
-/// Threads a block, not yet measured. `naive` and `coalesced` take any; `shared_tile` takes 256 and
-/// 1024; the other rungs take only this one, for which their tiles are cut. Where tensor cores or
-/// cuBLASLt compute, it is of the kernel that serves a layer without input channels.
+/// Threads a block. `naive` and `coalesced` take any; `shared_tile` takes 256 and 1024; the other
+/// rungs only this one, for which their tiles are cut. Where tensor cores or cuBLASLt compute, it
+/// is that of the kernel for layers without input channels. Chosen without measurements.
 template <matmul_forward_variant Variant>
 inline constexpr int matmul_forward_block_size = 256;
 template <>
@@ -105,6 +105,10 @@ template <>
 inline constexpr int matmul_forward_block_size<matmul_forward_variant::register_tile_1d> = 512;
 template <>
 inline constexpr int matmul_forward_block_size<matmul_forward_variant::wmma> = 128;
+
+inline constexpr auto& matmul_residual_forward_variants = matmul_forward_variants;
+template <matmul_forward_variant Variant>
+inline constexpr int matmul_residual_forward_block_size = matmul_forward_block_size<Variant>;
 
 LLMC_TYPES_END
 
@@ -173,9 +177,9 @@ void matmul_forward(float* out, const float* inp, const float* weight, const flo
 }
 
 /// A linear layer on a branch of a residual stream: out = residual + matmul_forward(inp), in one
-/// pass. See there; `residual` is (rows, OC) and may be `out`.
+/// pass. See there; `residual` is (rows, OC) and may be `out`. It takes the same variants.
 template <matmul_forward_variant Variant = matmul_forward_variant::automatic,
-          int BlockSize = matmul_forward_block_size<Variant>>
+          int BlockSize = matmul_residual_forward_block_size<Variant>>
 void matmul_residual_forward(float* out, const float* residual, const float* inp,
                              const float* weight, const float* bias, matmul_shape shape,
                              precision arithmetic, matmul_context& context, cudaStream_t stream) {
@@ -271,8 +275,8 @@ constexpr const char* to_string(matmul_backward_variant variant) {
   return "unknown";
 }
 
-/// Threads a block of the bias gradient and of `naive`; not yet measured. `shared_tile` takes 256
-/// and 1024, `register_tile_2d` and `warp_tiled` take 256.
+/// Threads a block of the bias gradient and of `naive`. `shared_tile` takes 256 and 1024,
+/// `register_tile_2d` and `warp_tiled` take 256. Chosen without measurements.
 template <matmul_backward_variant Variant>
 inline constexpr int matmul_backward_block_size = 256;
 template <>

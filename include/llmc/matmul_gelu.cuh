@@ -7,11 +7,12 @@
 ///
 ///     dgelu_inp = (dout weight) * gelu'(gelu_inp)
 ///
-/// See matmul.cuh and gelu.cuh for the two by themselves; the variants are those of matmul.cuh.
+/// See matmul.cuh and gelu.cuh for the two by themselves.
 #pragma once
 
 #include <llmc/detail/cuda_only.hpp>
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 
@@ -21,11 +22,37 @@
 #include <llmc/detail/launch.cuh>
 #include <llmc/detail/matmul/layer.cuh>
 #include <llmc/detail/namespace.hpp>
-#include <llmc/matmul.cuh>
 #include <llmc/matmul_context.hpp>
 #include <llmc/types.hpp>
 
 // ---- forward ----
+
+LLMC_TYPES_BEGIN
+
+enum class matmul_gelu_forward_variant {
+  /// The best for this device, shape and precision, as in matmul_forward_variant.
+  automatic,
+  /// cuBLASLt, and then the GELU in a pass of its own. `tf32x3` is done in IEEE FP32.
+  cublaslt,
+  /// llmc's own kernels, which apply the GELU on the way out. Has no `ieee`. On cards without TF32
+  /// it is `cublaslt` in IEEE FP32.
+  tensor_core
+};
+
+inline constexpr std::array matmul_gelu_forward_variants{matmul_gelu_forward_variant::automatic,
+                                                         matmul_gelu_forward_variant::cublaslt,
+                                                         matmul_gelu_forward_variant::tensor_core};
+
+constexpr const char* to_string(matmul_gelu_forward_variant variant) {
+  switch (variant) {
+    case matmul_gelu_forward_variant::automatic: return "automatic";
+    case matmul_gelu_forward_variant::cublaslt: return "cublaslt";
+    case matmul_gelu_forward_variant::tensor_core: return "tensor_core";
+  }
+  return "unknown";
+}
+
+LLMC_TYPES_END
 
 LLMC_NAMESPACE_BEGIN
 
@@ -43,7 +70,7 @@ LLMC_NAMESPACE_BEGIN
 /// No output may alias another array. Any alignment. Deterministic. Throws invalid_argument for
 /// rows < 0, C < 1, OC < 1, a null array or a context of another device; unsupported for ieee by
 /// `tensor_core`; cublas_error or cuda_error if a launch fails.
-template <matmul_forward_variant Variant = matmul_forward_variant::automatic>
+template <matmul_gelu_forward_variant Variant = matmul_gelu_forward_variant::automatic>
 void matmul_gelu_forward(float* out, float* before_gelu, const float* inp, const float* weight,
                          const float* bias, matmul_shape shape, precision arithmetic,
                          matmul_context& context, cudaStream_t stream) {
@@ -68,6 +95,38 @@ void matmul_gelu_forward(float* out, float* before_gelu, const float* inp, const
 LLMC_NAMESPACE_END
 
 // ---- backward ----
+
+LLMC_TYPES_BEGIN
+
+enum class gelu_matmul_backward_variant {
+  /// The best for this device, shape and precision, as in matmul_backward_variant.
+  automatic,
+  /// The products by cuBLASLt; the GELU's gradient and its column sums in a pass of their own.
+  /// `tf32x3` is done in IEEE FP32.
+  cublaslt,
+  /// llmc's own kernels, which do all that on the way out. Has no `ieee`. On cards without TF32 it
+  /// is `cublaslt` in IEEE FP32.
+  tensor_core
+};
+
+inline constexpr std::array gelu_matmul_backward_variants{
+    gelu_matmul_backward_variant::automatic, gelu_matmul_backward_variant::cublaslt,
+    gelu_matmul_backward_variant::tensor_core};
+
+constexpr const char* to_string(gelu_matmul_backward_variant variant) {
+  switch (variant) {
+    case gelu_matmul_backward_variant::automatic: return "automatic";
+    case gelu_matmul_backward_variant::cublaslt: return "cublaslt";
+    case gelu_matmul_backward_variant::tensor_core: return "tensor_core";
+  }
+  return "unknown";
+}
+
+/// Threads a block of the bias gradients. Chosen without measurements.
+template <gelu_matmul_backward_variant Variant>
+inline constexpr int gelu_matmul_backward_block_size = 256;
+
+LLMC_TYPES_END
 
 LLMC_NAMESPACE_BEGIN
 namespace detail {
@@ -126,8 +185,8 @@ inline std::size_t gelu_matmul_backward_workspace_bytes(matmul_shape shape) {
 /// invalid_argument for rows < 0, C < 1, OC < 1, a null array that is needed, a scratch too small
 /// for the bias gradients or a context of another device; unsupported for ieee by `tensor_core`;
 /// cublas_error or cuda_error if a launch fails.
-template <matmul_backward_variant Variant = matmul_backward_variant::automatic,
-          int BlockSize = matmul_backward_block_size<Variant>>
+template <gelu_matmul_backward_variant Variant = gelu_matmul_backward_variant::automatic,
+          int BlockSize = gelu_matmul_backward_block_size<Variant>>
 void gelu_matmul_backward(float* dgelu_inp, float* dgelu_bias, float* dweight, float* dbias,
                           workspace scratch, const float* dout, const float* gelu_inp,
                           const float* inp, const float* weight, matmul_shape shape,

@@ -60,28 +60,4 @@ inline matmul_shape matmul_shape_of(const extents& e) {
   return {e.at("rows"), e.at("channels"), e.at("out_channels")};
 }
 
-/// The variants of the launchers that do a GELU, too: those of matmul.cuh that are not rungs of the
-/// ladder.
-enum class fused_variant { automatic, cublaslt, tensor_core };
-
-inline constexpr std::array fused_variants{fused_variant::automatic, fused_variant::cublaslt,
-                                           fused_variant::tensor_core};
-
-constexpr const char* to_string(fused_variant variant) {
-  switch (variant) {
-    case fused_variant::automatic: return "automatic";
-    case fused_variant::cublaslt: return "cublaslt";
-    case fused_variant::tensor_core: return "tensor_core";
-  }
-  return "unknown";
-}
-
-/// As an enumerator of matmul.cuh.
-template <class Variant>
-constexpr Variant matmul_variant(fused_variant variant) {
-  return variant == fused_variant::cublaslt      ? Variant::cublaslt
-         : variant == fused_variant::tensor_core ? Variant::tensor_core
-                                                 : Variant::automatic;
-}
-
 }  // namespace llmc_registry

@@ -12,6 +12,7 @@ namespace llmc_registry {
 namespace {
 
 using llmc::matmul_forward_variant;
+using llmc::matmul_gelu_forward_variant;
 
 /// What the three operations share: a linear layer's arrays, without the output.
 class linear_problem : public problem {
@@ -122,12 +123,12 @@ class residual_problem : public ladder_problem {
 
 class gelu_problem : public linear_problem {
  public:
-  static constexpr auto& variants = fused_variants;
+  static constexpr auto& variants = llmc::matmul_gelu_forward_variants;
   /// Not to be chosen. It is that of the pass that applies the GELU where the product's kernel does
   /// not.
-  template <fused_variant Variant>
+  template <matmul_gelu_forward_variant Variant>
   static constexpr int default_block_size = 256;
-  template <fused_variant Variant>
+  template <matmul_gelu_forward_variant Variant>
   static constexpr auto block_sizes() {
     return std::array<int, 1>{256};
   }
@@ -137,10 +138,9 @@ class gelu_problem : public linear_problem {
 
   gelu_problem(const extents& e, settings s) : linear_problem(e, s) {}
 
-  template <fused_variant Variant, int BlockSize>
+  template <matmul_gelu_forward_variant Variant, int BlockSize>
   void launch(cudaStream_t stream) {
-    constexpr auto variant = matmul_variant<matmul_forward_variant>(Variant);
-    llmc::matmul_gelu_forward<variant>(out_, before_gelu_, inp_, weight_, bias_, shape_,
+    llmc::matmul_gelu_forward<Variant>(out_, before_gelu_, inp_, weight_, bias_, shape_,
                                        arithmetic(), context(), stream);
   }
 

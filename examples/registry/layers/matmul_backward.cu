@@ -11,6 +11,7 @@
 namespace llmc_registry {
 namespace {
 
+using llmc::gelu_matmul_backward_variant;
 using llmc::matmul_backward_variant;
 using llmc::matmul_bias_backward_variant;
 using llmc::row_shape;
@@ -85,14 +86,12 @@ template <bool HasBias>
 class gelu_backward_problem : public problem {
  public:
   static constexpr bool has_precision = true;
-  static constexpr auto& variants = fused_variants;
-  template <fused_variant Variant>
-  static constexpr int default_block_size =
-      llmc::matmul_backward_block_size<matmul_variant<matmul_backward_variant>(Variant)>;
-  template <fused_variant Variant>
+  static constexpr auto& variants = llmc::gelu_matmul_backward_variants;
+  template <gelu_matmul_backward_variant Variant>
+  static constexpr int default_block_size = llmc::gelu_matmul_backward_block_size<Variant>;
+  template <gelu_matmul_backward_variant Variant>
   static constexpr auto block_sizes() {
-    constexpr auto variant = matmul_variant<matmul_backward_variant>(Variant);
-    return std::array{llmc::matmul_backward_block_size<variant>};
+    return std::array{llmc::gelu_matmul_backward_block_size<Variant>};
   }
 
   static std::vector<parameter> parameters() {
@@ -102,10 +101,9 @@ class gelu_backward_problem : public problem {
 
   gelu_backward_problem(const extents& e, settings s) : problem(s), shape_(matmul_shape_of(e)) {}
 
-  template <fused_variant Variant, int BlockSize>
+  template <gelu_matmul_backward_variant Variant, int BlockSize>
   void launch(cudaStream_t stream) {
-    constexpr auto variant = matmul_variant<matmul_backward_variant>(Variant);
-    llmc::gelu_matmul_backward<variant, BlockSize>(
+    llmc::gelu_matmul_backward<Variant, BlockSize>(
         dgelu_inp_, dgelu_bias_, dweight_, or_null(dbias_),
         scratch(llmc::gelu_matmul_backward_workspace_bytes(shape_)), dout_, gelu_inp_, inp_,
         weight_, shape_, arithmetic(), mode(), context(), stream);

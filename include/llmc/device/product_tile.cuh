@@ -85,7 +85,7 @@ class product_tile_loader {
 
   /// Begins to copy the next tile, of which `depth` k are in the matrix.
   __device__ __forceinline__ void load_next(float* memory, int depth) {
-    const int lines = inner_first ? outers_left_ : depth - own_line();
+    const int lines = tile::inner_first ? outers_left_ : depth - own_line();
     const int along = tile::inner_first ? depth - 4 * own_chunk() : outers_left_;
     const std::int64_t step = lines_at_once * stride_;
     const float* from = from_;
