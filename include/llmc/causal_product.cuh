@@ -36,7 +36,7 @@ enum class causal_product_variant {
   /// diagonal. Twice the work, but by the best kernels there are: wins for large heads where the
   /// product, and not the writing of scores, takes the time.
   dense,
-  /// Tiles of 128 x 128 scores, of which a thread sums 8 x 8 in registers. Tiles above the diagonal
+  /// Tiles of 128 x 128 scores; a thread sums 8 x 8 of them in registers. Tiles above the diagonal
   /// are not computed. Wins for heads of common size. Takes blocks of 256 threads only.
   register_tiles
 };
@@ -57,8 +57,8 @@ constexpr const char* to_string(causal_product_variant variant) {
   return "unknown";
 }
 
-/// Threads a block, given by the tiles; of `dense` those of the kernel that clears. Not yet
-/// measured.
+/// Threads a block, given by the tiles; for `dense` those of the kernel that clears, chosen without
+/// measurements.
 template <causal_product_variant Variant>
 inline constexpr int causal_product_block_size =
     Variant == causal_product_variant::shared_tiles ? 1024 : 256;

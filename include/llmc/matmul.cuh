@@ -23,8 +23,8 @@
 LLMC_TYPES_BEGIN
 
 /// Those from `naive` to `wmma` are a ladder to learn from, see docs/layers/matmul.md. They take
-/// any alignment, and compute in FP32 whatever precision is asked for, which is as exact at least
-/// (sums longer than 256 terms are made in parts, `wmma` excepted).
+/// any alignment. All but `wmma` compute in FP32 for every precision, which is at least as exact,
+/// and make sums longer than 256 terms in parts.
 enum class matmul_forward_variant {
   /// The best for this device, shape and precision: `tensor_core` for tf32x3; for tf32 what the
   /// plan says, see matmul_context; `cublaslt` for ieee.
@@ -236,8 +236,8 @@ LLMC_TYPES_BEGIN
 /// dbias is column sums in two stages in all of them; matmul_bias.cuh has other ways. Those from
 /// `naive` to `warp_tiled` are rungs of matmul_forward's ladder, by the same kernels with the
 /// operands read as they lie: no weight or gradient is copied or transposed. They compute in FP32
-/// whatever precision is asked for. The sums of dweight are over all rows and are not shared out
-/// among blocks, so a small weight leaves most of the GPU idle.
+/// for every precision. The sums of dweight are over all rows and are not shared out among blocks,
+/// so a small weight leaves most of the GPU idle.
 enum class matmul_backward_variant {
   /// The best for this device, shape and precision, as in matmul_forward_variant.
   automatic,

@@ -171,7 +171,7 @@ namespace checks {
 /// The product of non-negative extents, or invalid_argument if one is negative or the product
 /// passes 2^63 - 1.
 template <class... Extents>
-std::int64_t product(const char* function, Extents... extents) {
+std::int64_t checked_product(const char* function, Extents... extents) {
   std::int64_t result = 1;
   for (const std::int64_t extent : {static_cast<std::int64_t>(extents)...}) {
     if (extent < 0) {
@@ -191,8 +191,8 @@ std::int64_t product(const char* function, Extents... extents) {
 /// The bytes of that many elements; the only way llmc makes a byte count.
 template <class Element, class... Extents>
 std::size_t bytes(const char* function, Extents... extents) {
-  return static_cast<std::size_t>(product(function, static_cast<std::int64_t>(sizeof(Element)),
-                                          static_cast<std::int64_t>(extents)...));
+  return static_cast<std::size_t>(checked_product(
+      function, static_cast<std::int64_t>(sizeof(Element)), static_cast<std::int64_t>(extents)...));
 }
 
 }  // namespace checks

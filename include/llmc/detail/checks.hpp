@@ -104,7 +104,7 @@ inline std::int64_t require_segments(const char* function, const adamw_segment* 
 inline std::int64_t require_shape(const char* function, row_shape shape) {
   require_at_least(function, "rows", shape.rows, 0);
   require_at_least(function, "channels", shape.channels, 1);
-  return product(function, sizeof(float), shape.rows, shape.channels) /
+  return checked_product(function, sizeof(float), shape.rows, shape.channels) /
          static_cast<std::int64_t>(sizeof(float));
 }
 

@@ -8,7 +8,7 @@
 ///
 /// A sum may take its k in any order, and outers may be dealt to the instruction in any order as
 /// long as results are stored accordingly. Both are chosen such that a lane (g, t) finds what it
-/// needs in squares of 4 x 4, of which either kind of line gives 4 floats by one load:
+/// needs in squares of 4 x 4, and either kind of line gives 4 floats of one by one load:
 ///
 ///  - of each 32 outers, lane g has 4g + (0..3): row (or column) g of four blocks of 8;
 ///  - of each 16 k, lane t has 4t + (0..3): k = t and t + 4 of one instruction, then of the next.
@@ -83,7 +83,7 @@ class product_tile_loader {
         to_(tile::places::offset(own_line(), own_chunk())),
         wide_(wide) {}
 
-  /// Begins to copy the next tile, of which `depth` k are in the matrix.
+  /// Begins to copy the next tile; `depth` of its k are in the matrix.
   __device__ __forceinline__ void load_next(float* memory, int depth) {
     const int lines = tile::inner_first ? outers_left_ : depth - own_line();
     const int along = tile::inner_first ? depth - 4 * own_chunk() : outers_left_;

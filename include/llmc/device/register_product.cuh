@@ -51,7 +51,7 @@ class quad_loader {
         outers_left_(outers - first - own_outer()),
         wide_(m.stride % 4 == 0 && reinterpret_cast<std::uintptr_t>(m.data) % 16 == 0) {}
 
-  /// Begins to load from the next tile, of which `depth` k are in the matrix; 0 for what is not.
+  /// Begins to load from the next tile. The matrix has `depth` more k; what it has not counts as 0.
   __device__ __forceinline__ void fetch(std::int64_t depth) {
     const std::int64_t k_left = depth - own_k();
     const std::int64_t across = inner_first ? outers_left_ : k_left;

@@ -32,7 +32,8 @@ inline row_shape qkv_rows(attention_shape shape) {
 /// Whole 16 bytes, for what comes behind.
 inline std::size_t attention_delta_bytes(const char* function, attention_shape shape) {
   constexpr std::int64_t aligned = 4;
-  const std::int64_t count = checks::product(function, shape.batch, shape.heads, shape.sequence);
+  const std::int64_t count =
+      checks::checked_product(function, shape.batch, shape.heads, shape.sequence);
   return checks::bytes<float>(function, ceil_div(count, aligned), aligned);
 }
 

@@ -50,8 +50,8 @@ __global__ void __launch_bounds__(1024)
 template <head_layout To, int Width, int BlockSize>
 void move_heads_by_threads(const char* function, float* out, const float* inp,
                            attention_shape shape, int parts, cudaStream_t stream) {
-  const std::int64_t count =
-      checks::product(function, shape.batch, shape.sequence, parts, shape.heads, shape.head_size);
+  const std::int64_t count = checks::checked_product(function, shape.batch, shape.sequence, parts,
+                                                     shape.heads, shape.head_size);
   launch({function, ceil_div(count / Width, BlockSize), BlockSize, 0, stream},
          move_heads_kernel<To, Width>, out, inp, shape, parts);
 }

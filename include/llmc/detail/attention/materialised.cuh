@@ -49,9 +49,9 @@ inline materialised_workspace cut_workspace(const char* function, attention_shap
   const std::int64_t queries =
       shape.sequence < attention_run_length ? shape.sequence : attention_run_length;
   const std::int64_t tensor =
-      checks::product(function, shape.batch, shape.sequence, shape.heads, shape.head_size);
-  const std::int64_t matrix =
-      checks::product(function, shape.batch, shape.heads, queries, score_stride(shape.sequence));
+      checks::checked_product(function, shape.batch, shape.sequence, shape.heads, shape.head_size);
+  const std::int64_t matrix = checks::checked_product(function, shape.batch, shape.heads, queries,
+                                                      score_stride(shape.sequence));
   checks::bytes<float>(function, tensor + 3, tensors);
   checks::bytes<float>(function, matrix, matrices);
   return {ceil_div(tensor, 4) * 4, matrix, tensors, matrices};

@@ -15,7 +15,7 @@ namespace checks {
 inline std::int64_t require_scores(const char* function, attention_shape shape) {
   require_shape(function, shape);
   bytes<float>(function, shape.batch, shape.heads, shape.sequence, shape.sequence);
-  return product(function, shape.batch, shape.heads, shape.sequence);
+  return checked_product(function, shape.batch, shape.heads, shape.sequence);
 }
 
 }  // namespace checks

@@ -129,7 +129,7 @@ products::candidates candidates_for(const char* function, const products::produc
   } else if (!is_own_only) {
     result.add(products::kernel::cublaslt);
   }
-  if (p.arithmetic == precision::ieee) {
+  if (!facts_of(p.arithmetic).on_tensor_cores()) {
     result.explain("only cuBLASLt has ieee arithmetic");
   } else if (Allowed == products::engines::library) {
     result.explain("it was asked for");
@@ -248,10 +248,10 @@ template <products::engines Allowed>
 void multiply(const char* function, const products::product& p, products::engines_constant<Allowed>,
               matmul_context& context, cudaStream_t stream) {
   const products::candidates among = candidates_for<Allowed>(function, p, context.resources());
-  const auto run = [&](const products::product& q, const products::plan& plan) {
-    run_plan<Allowed>(function, q, plan, context, stream);
-  };
-  run(p, context.plans().find(function, p, among, context.resources(), stream, run));
+  context.run(function, p, among, stream,
+              [&](const products::product& q, const products::plan& plan) {
+                run_plan<Allowed>(function, q, plan, context, stream);
+              });
 }
 
 }  // namespace detail

@@ -32,7 +32,7 @@ struct matmul_path {
 namespace checks {
 
 inline void require_engines(const char* function, products::engines engines, precision arithmetic) {
-  if (engines != products::engines::own || arithmetic != precision::ieee) return;
+  if (engines != products::engines::own || facts_of(arithmetic).on_tensor_cores()) return;
   throw unsupported(std::string(function) +
                     ": the variant tensor_core has no ieee arithmetic; tf32x3 is as exact");
 }
@@ -105,7 +105,7 @@ __global__ void __launch_bounds__(BlockSize)
 template <int BlockSize>
 void fill_rows(const char* function, float* out, const float* bias, std::int64_t rows,
                std::int64_t columns, cudaStream_t stream, const float* residual = nullptr) {
-  const std::int64_t count = checks::product(function, rows, columns);
+  const std::int64_t count = checks::checked_product(function, rows, columns);
   launch({function, ceil_div(count, BlockSize), BlockSize, 0, stream}, fill_rows_kernel<BlockSize>,
          out, bias, residual, count, columns);
 }

@@ -39,7 +39,7 @@ __global__ void __launch_bounds__(MostThreads) naive_product_kernel(rung_problem
   }
 }
 
-/// A warp owns a result and takes 32 terms of it at a time, of which both factors lie side by side:
+/// A warp owns a result and takes 32 terms of it at a time. Their factors lie side by side:
 ///
 ///     lanes 0..31    inp[r]       x x x x x ... x . . .     one line each,
 ///                    weight[o]    x x x x x ... x . . .     32 floats

@@ -28,7 +28,7 @@ inline constexpr bool is_rung = (Variant != decltype(Variant)::automatic) &&
 
 namespace checks {
 
-/// Rungs compute in FP32 whatever is asked for, which is as exact at least; tensor cores cannot.
+/// Rungs compute in FP32 for every precision, which is at least as exact; tensor cores cannot.
 template <auto Variant, int BlockSize>
 void require_engines(const char* function, products::rung<Variant, BlockSize, false>,
                      precision arithmetic) {

@@ -218,7 +218,7 @@ __device__ __forceinline__ void multiply_tile_x3(typename Tiles::warp_sums& sums
   }
 }
 
-/// Waits until the oldest tile of a ring has come, of which stages - 1 are on their way.
+/// Waits until the oldest tile of a ring has come, while stages - 1 of them are on their way.
 __device__ __forceinline__ void wait_for_oldest(int stages) {
   if (stages == 4) {
     device::wait_for_copies<2>();

@@ -3,8 +3,8 @@
 ///
 /// Whole rounds of tiles go round: block b takes tiles b, b + blocks, ... What is left, less than
 /// two rounds, would keep only some of the blocks busy. So with `splits` it is cut by chunks of the
-/// sum instead of by tiles: laid end to end, the chunks of all those tiles are a line, of which
-/// every block gets an equal stretch (Osama et al., "Stream-K", 2023):
+/// sum instead of by tiles: laid end to end, the chunks of all those tiles are a line, and every
+/// block gets an equal stretch of it (Osama et al., "Stream-K", 2023):
 ///
 ///     tiles     |------ 0 ------|------ 1 ------|------ 2 ------|
 ///     blocks    |--- 0 ---|--- 1 ---|--- 2 ---|--- 3 ---|-- 4 --|
@@ -127,7 +127,7 @@ class tile_walk {
 
 /// Partial sums between the blocks of a schedule that cuts tiles. A group of `Threads` threads of
 /// each block, number `group` of `Groups`, exchanges `Count` sums a thread with the same group of
-/// other blocks. A flag is set when a block's sums are there and cleared by who has read them.
+/// other blocks. A flag is set when a block's sums are there, and the reader clears it.
 template <int Groups, int Threads, int Count>
 class partial_sums {
  public:
