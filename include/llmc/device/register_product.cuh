@@ -28,8 +28,11 @@ struct register_product_tile {
   static constexpr int side = 128;
   static constexpr int depth = 8;
   static constexpr int threads = 256;
-  using line = float[side + 4];
-  using lines = line[depth];
+  struct lines {
+    float floats[depth][side + 4];
+    __device__ __forceinline__ float* operator[](int k) { return floats[k]; }
+    __device__ __forceinline__ const float* operator[](int k) const { return floats[k]; }
+  };
 };
 
 /// Brings one operand to shared memory, four floats a thread, tile after tile along k.
