@@ -6,7 +6,6 @@
 #include <cmath>
 #include <cstdint>
 #include <limits>
-#include <vector>
 
 #include <llmc/detail/checks.hpp>
 #include <llmc/reference/matmul.hpp>
@@ -35,11 +34,12 @@ struct attention_head {
   }
 };
 
-/// Calls `body(attention_head)` for every batch entry and head, in parallel.
+/// Calls `body(attention_head, scratch)` for every batch entry and head, in parallel, with scratch
+/// for that many doubles.
 template <class Body>
-void for_each_head(attention_shape shape, Body body) {
-  parallel_for(shape.batch * shape.heads, [&](std::int64_t i) {
-    body(attention_head{i / shape.heads, i % shape.heads, shape});
+void for_each_head(attention_shape shape, std::int64_t doubles, Body body) {
+  parallel_for(shape.batch * shape.heads, doubles, [&](std::int64_t i, double* scratch) {
+    body(attention_head{i / shape.heads, i % shape.heads, shape}, scratch);
   });
 }
 
@@ -48,25 +48,24 @@ void attention_forward(Real* out, Real* lse, const Real* qkv, attention_shape sh
   checks::require_shape("llmc::reference::attention_forward", shape);
   const std::int64_t HS = shape.head_size;
   const double scale = 1 / std::sqrt(static_cast<double>(HS));
-  for_each_head(shape, [&](attention_head at) {
-    std::vector<double> scores(static_cast<std::size_t>(shape.sequence));
-    std::vector<double> mean(static_cast<std::size_t>(HS));
+  for_each_head(shape, HS + shape.sequence, [&](attention_head at, double* mean) {
+    double* const scores = mean + HS;
     for (std::int64_t t = 0; t < shape.sequence; ++t) {
       double largest = -std::numeric_limits<double>::infinity();
       for (std::int64_t j = 0; j <= t; ++j) {
         const double score = scale * dot(qkv + at.qkv(0, t), qkv + at.qkv(1, j), HS);
-        scores[static_cast<std::size_t>(j)] = score;
+        scores[j] = score;
         largest = std::fmax(largest, score);
       }
       double sum = 0;
-      std::fill(mean.begin(), mean.end(), 0.0);
+      std::fill(mean, mean + HS, 0.0);
       for (std::int64_t j = 0; j <= t; ++j) {
-        const double weight = std::exp(scores[static_cast<std::size_t>(j)] - largest);
+        const double weight = std::exp(scores[j] - largest);
         sum += weight;
-        add_scaled(mean.data(), weight, qkv + at.qkv(2, j), HS);
+        add_scaled(mean, weight, qkv + at.qkv(2, j), HS);
       }
       for (std::int64_t d = 0; d < HS; ++d) {
-        out[at.out(t) + d] = static_cast<Real>(mean[static_cast<std::size_t>(d)] / sum);
+        out[at.out(t) + d] = static_cast<Real>(mean[d] / sum);
       }
       lse[at.lse(t)] = static_cast<Real>(largest + std::log(sum));
     }
@@ -82,31 +81,31 @@ void attention_backward(Real* dqkv, Real* dqkv_bias, const Real* dout, const Rea
   const std::int64_t T = shape.sequence;
   const std::int64_t HS = shape.head_size;
   const double scale = 1 / std::sqrt(static_cast<double>(HS));
-  for_each_head(shape, [&](attention_head at) {
-    std::vector<double> dq(static_cast<std::size_t>(HS));
-    std::vector<double> dk(static_cast<std::size_t>(T * HS), 0.0);
-    std::vector<double> dv(static_cast<std::size_t>(T * HS), 0.0);
+  for_each_head(shape, (1 + 2 * T) * HS, [&](attention_head at, double* dq) {
+    double* const dk = dq + HS;
+    double* const dv = dk + T * HS;
+    std::fill(dk, dv + T * HS, 0.0);
     const auto store = [&](Real* to, const double* sums) {
       for (std::int64_t d = 0; d < HS; ++d) to[d] = static_cast<Real>(sums[d]);
     };
     for (std::int64_t t = 0; t < T; ++t) {
       const Real* q = qkv + at.qkv(0, t);
       const double delta = dot(dout + at.out(t), out + at.out(t), HS);
-      std::fill(dq.begin(), dq.end(), 0.0);
+      std::fill(dq, dq + HS, 0.0);
       for (std::int64_t j = 0; j <= t; ++j) {
         const Real* k = qkv + at.qkv(1, j);
         const Real* v = qkv + at.qkv(2, j);
         const double p = std::exp(scale * dot(q, k, HS) - static_cast<double>(lse[at.lse(t)]));
         const double ds = scale * p * (dot(dout + at.out(t), v, HS) - delta);
-        add_scaled(dq.data(), ds, k, HS);
-        add_scaled(dk.data() + j * HS, ds, q, HS);
-        add_scaled(dv.data() + j * HS, p, dout + at.out(t), HS);
+        add_scaled(dq, ds, k, HS);
+        add_scaled(dk + j * HS, ds, q, HS);
+        add_scaled(dv + j * HS, p, dout + at.out(t), HS);
       }
-      store(dqkv + at.qkv(0, t), dq.data());
+      store(dqkv + at.qkv(0, t), dq);
     }
     for (std::int64_t t = 0; t < T; ++t) {
-      store(dqkv + at.qkv(1, t), dk.data() + t * HS);
-      store(dqkv + at.qkv(2, t), dv.data() + t * HS);
+      store(dqkv + at.qkv(1, t), dk + t * HS);
+      store(dqkv + at.qkv(2, t), dv + t * HS);
     }
   });
   if (dqkv_bias != nullptr) {
