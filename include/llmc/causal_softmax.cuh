@@ -32,24 +32,22 @@ LLMC_TYPES_BEGIN
 enum class causal_softmax_forward_variant {
   /// The best for this device and shape.
   automatic,
-  /// A thread owns a row and passes over it three times: maximum, sum, result. The threads of a
-  /// warp read a whole row apart, so of every 32 bytes that memory sends one float is used at a
-  /// time. Wins nowhere.
+  /// A thread owns a row and passes over it three times: maximum, sum, result. Wins nowhere: the
+  /// threads of a warp read a whole row apart.
   thread_per_row,
   /// A thread finds maximum and sum in one pass, rescaling the sum when the maximum grows: two
   /// passes instead of three, for one more exponential a score.
   online_thread_per_row,
-  /// A block owns a row: neighbours read neighbours. Three passes with two reductions in shared
-  /// memory; most threads idle in short rows. Wins for a few very long rows.
+  /// A block owns a row, in three passes; most threads idle in short rows. Wins for a few very long
+  /// rows.
   block_per_row,
-  /// A warp owns a row: reductions by shuffles, and no barrier. Three passes.
+  /// A warp owns a row, in three passes, and needs no barrier.
   warp_per_row,
   /// The online sum by a warp: two passes.
   online_warp_per_row,
-  /// The online sum by a warp that reads 16 bytes at a time where it can and keeps the first 1024
-  /// scores of the row in registers (512 where it reads single floats), so that memory sends each
-  /// of them once. Wins nearly everywhere. Takes blocks of up to 512 threads, which leaves each
-  /// enough registers.
+  /// The online sum by a warp that keeps the first 1024 scores of the row in registers (512 where
+  /// it reads single floats), so that memory sends each of them once. Wins nearly everywhere. Takes
+  /// blocks of up to 512 threads, which leaves each enough registers.
   row_in_registers
 };
 
@@ -193,17 +191,17 @@ LLMC_TYPES_BEGIN
 enum class causal_softmax_backward_variant {
   /// The best for this device and shape.
   automatic,
-  /// A thread owns a row and passes over it twice: the sum of dout * out, then the result. Each
-  /// thread of a warp reads another row. Wins nowhere.
+  /// A thread owns a row and passes over it twice: the sum of dout * out, then the result. Wins
+  /// nowhere: the threads of a warp read a whole row apart.
   thread_per_row,
-  /// A block owns a row, with a reduction in shared memory between the passes; the first rows of a
-  /// head keep few of its threads busy. Wins for a few very long rows.
+  /// A block owns a row; the first rows of a head keep few of its threads busy. Wins for a few very
+  /// long rows.
   block_per_row,
-  /// A warp owns a row: reductions by shuffles, and no barrier.
+  /// A warp owns a row, and needs no barrier.
   warp_per_row,
-  /// A warp reads a row of dout and out, 16 bytes at a time where it can, and keeps the first 1024
-  /// numbers of each (512 of single floats) in registers until the sum is known: memory sends each
-  /// of them once. Takes blocks of up to 512 threads, which leaves each enough registers.
+  /// A warp keeps the first 1024 numbers of a row of dout and of out (512 where it reads single
+  /// floats) in registers until the sum is known, so that memory sends each of them once. Takes
+  /// blocks of up to 512 threads, which leaves each enough registers.
   row_in_registers,
   /// The same, and each warp takes the rows t and T - 1 - t, one after the other: T + 1 visible
   /// scores whatever t, so that no block ends before the others. Where there are rows enough to

@@ -26,24 +26,22 @@ LLMC_TYPES_BEGIN
 enum class classifier_forward_backward_variant {
   /// The best for this device and shape.
   automatic,
-  /// A thread owns a row and passes over it three times: maximum, sum, gradient. The threads of a
-  /// warp read a whole row apart, so each load asks for 32 places in memory. Wins nowhere.
+  /// A thread owns a row and passes over it three times: maximum, sum, gradient. Wins nowhere: the
+  /// threads of a warp read a whole row apart.
   thread_per_row,
   /// Two kernels, a warp a row in each: the losses, then the gradient, which must find maximum and
-  /// sum again. Wins nowhere; it is there to show what fusing saves.
+  /// sum again. Wins nowhere: it shows what fusing saves.
   unfused,
   /// Both in one kernel: a warp owns a row and passes over it twice, maximum and sum together, then
   /// the gradient. Wins for vocabularies of up to a few hundred and thousands of rows.
   warp_per_row,
-  /// A block owns a row and passes over it twice: maximum and sum together, then, from the end
-  /// back, the gradient. The rows in flight fit the L2 cache, so that the second pass costs little
-  /// memory traffic but the writing. Wins for vocabularies of a thousand and more that row_on_chip
-  /// cannot take; small ones leave most of its threads idle.
+  /// The same by a block, by packs, and the second time from the end back: the rows in flight fit
+  /// the L2 cache. Wins for vocabularies of a thousand and more that row_on_chip cannot take.
   block_per_row,
-  /// A block reads its row once, into registers and shared memory, and passes over it there; memory
-  /// sees each number once. Wins for rows of 8192 columns and more, among them GPT-2's vocabulary.
-  /// Takes rows that begin at 16-byte boundaries and fit: 53248 floats everywhere with 512 threads,
-  /// 80000 with 256 on an H100.
+  /// A block keeps its row in registers and shared memory, so that memory sees each number once.
+  /// Wins for rows of 8192 columns and more, among them GPT-2's vocabulary. Takes rows that begin
+  /// at 16-byte boundaries and fit: 53248 floats everywhere with 512 threads, 80000 with 256 on an
+  /// H100.
   row_on_chip
 };
 

@@ -28,14 +28,14 @@ LLMC_TYPES_BEGIN
 enum class crossentropy_forward_variant {
   /// The best for this device and shape.
   automatic,
-  /// A thread owns a row and passes over it twice: maximum, sum. The threads of a warp read a whole
-  /// row apart, so each load asks for 32 places in memory. Wins nowhere.
+  /// A thread owns a row and passes over it twice: maximum, sum. Wins nowhere: the threads of a
+  /// warp read a whole row apart.
   thread_per_row,
-  /// A warp owns a row and reads it once, maximum and sum together: neighbours read neighbours, and
-  /// reductions are shuffles. Wins for vocabularies of up to a few hundred and thousands of rows.
+  /// A warp owns a row and reads it once, maximum and sum together. Wins for vocabularies of up to
+  /// a few hundred and thousands of rows.
   warp_per_row,
-  /// A block owns a row and reads it once, maximum and sum together, by four packs at a time. Wins
-  /// for vocabularies of a thousand and more; small ones leave most of its threads idle.
+  /// The same by a block, by four packs at a time. Wins for vocabularies of a thousand and more;
+  /// small ones leave most of its threads idle.
   block_per_row
 };
 
@@ -115,26 +115,22 @@ LLMC_TYPES_BEGIN
 enum class crossentropy_backward_variant {
   /// The best for this device and shape.
   automatic,
-  /// Two kernels: a thread a row writes the probabilities out, in three passes, then a thread an
-  /// element turns them into the gradient. Wins nowhere: the second kernel alone moves as much as
-  /// row_on_chip.
+  /// Two kernels: a thread a row writes the probabilities out, then a thread an element turns them
+  /// into the gradient. Wins nowhere: the second kernel alone moves as much as row_on_chip.
   thread_per_element,
   /// One kernel, in which a thread owns a row and passes over it three times: maximum, sum,
-  /// gradient. The threads of a warp read a whole row apart, so each load asks for 32 places in
-  /// memory. Wins nowhere.
+  /// gradient. Wins nowhere: the threads of a warp read a whole row apart.
   thread_per_row,
-  /// A warp owns a row and passes over it twice: maximum and sum together, then the gradient.
-  /// Neighbours read neighbours, and reductions are shuffles. Wins for vocabularies of up to a few
-  /// hundred and thousands of rows.
+  /// A warp owns a row and passes over it twice: maximum and sum together, then the gradient. Wins
+  /// for vocabularies of up to a few hundred and thousands of rows.
   warp_per_row,
-  /// A block owns a row and passes over it twice: maximum and sum, then the gradient, which finds
-  /// most of the row in the cache. Wins for vocabularies of a thousand and more that row_on_chip
-  /// cannot take; small ones leave most of its threads idle.
+  /// The same by a block, by packs, and the second time from the end back, which the cache still
+  /// holds. Wins for vocabularies of a thousand and more that row_on_chip cannot take.
   block_per_row,
-  /// A block reads its row once, into registers and shared memory, and passes over it there; memory
-  /// sees each number once. Wins for rows of 8192 columns and more, among them GPT-2's vocabulary.
-  /// Takes rows that begin at 16-byte boundaries and fit: 53248 floats everywhere with 512 threads,
-  /// 80000 with 256 on an H100.
+  /// A block keeps its row in registers and shared memory, so that memory sees each number once.
+  /// Wins for rows of 8192 columns and more, among them GPT-2's vocabulary. Takes rows that begin
+  /// at 16-byte boundaries and fit: 53248 floats everywhere with 512 threads, 80000 with 256 on an
+  /// H100.
   row_on_chip
 };
 

@@ -29,35 +29,27 @@ LLMC_TYPES_BEGIN
 enum class layernorm_forward_variant {
   /// The best for this device and shape.
   automatic,
-  /// The naive form: a thread owns a row and passes over it three times: mean, squared deviations,
-  /// result. The threads of a warp read a row's length apart, so each load touches 32 lines of the
-  /// cache for 32 numbers. Not meant to win: it shows what a warp that reads a row together is
-  /// worth. Its sums are not trees, so they lose more digits on long rows.
+  /// A thread owns a row and passes over it three times: mean, squared deviations, result. Wins
+  /// nowhere: it shows what a warp that reads a row together is worth. Its sums are not trees, so
+  /// they lose more digits on long rows.
   thread_per_row,
-  /// A kernel for mean, one for rstd, one for the result. A block owns a row in the first two and
-  /// adds up in shared memory; each number has a thread in the third. All loads are contiguous, but
-  /// each kernel reads the whole matrix again. Not meant to win: it shows what one kernel is worth.
-  /// mean and rstd carry the statistics from kernel to kernel, so neither may be null.
+  /// A kernel for mean, one for rstd, one for the result. Wins nowhere: it shows what one kernel is
+  /// worth. Neither mean nor rstd may be null, since they carry the statistics between kernels.
   three_kernels,
-  /// A warp owns a row and passes over it three times: mean, squared deviations, result. The second
-  /// and third pass hit the cache. The deviations are taken from the mean itself, so no digits are
-  /// lost where the mean is large. Wins for rows that row_in_registers cannot take, from a few
-  /// hundred rows on; with fewer, most of the GPU idles.
+  /// A warp owns a row and passes over it three times; the second and third pass hit the cache.
+  /// Wins for rows that row_in_registers cannot take, from a few hundred rows on.
   warp_per_row,
-  /// warp_per_row with one pass less: the variance is E[x^2] - E[x]^2, from sums of one pass. It
-  /// may win where the passes after the first miss the cache, but it loses the digits that the two
-  /// terms share: the relative error of rstd is a few times 2^-23 * (1 + (mean * rstd)^2), until no
-  /// digit is left. Only for rows whose mean is known to be small.
+  /// warp_per_row with one pass less: the variance is E[x^2] - E[x]^2. May win where later passes
+  /// miss the cache. Only for rows whose mean is known to be small: the relative error of rstd is a
+  /// few times 2^-23 * (1 + (mean * rstd)^2), until no digit is left.
   one_pass_variance,
-  /// A block owns a row and copies it to its shared memory as it adds up, so that memory sees each
-  /// number once. It may win for rows that row_in_registers cannot take; on short rows most of a
-  /// block idles, unless it is small: with 64 threads it is as fast as row_in_registers at 768
-  /// channels. Takes what fits in shared memory, whatever the block size: on an H100 58080
-  /// channels.
+  /// A block owns a row and keeps it in shared memory, so that memory sees each number once. May
+  /// win for rows that row_in_registers cannot take. Takes what fits in shared memory: on an H100
+  /// 58080 channels.
   row_in_shared_memory,
-  /// The row is read once, into the registers of a warp (up to 1024 channels) or a block: all loads
-  /// are on their way before the first is needed, and memory sees each number once. Wins, or nearly
-  /// so, wherever it can be used; takes at most 32 * BlockSize channels.
+  /// A warp (up to 1024 channels) or a block keeps a row in registers, so that memory sees each
+  /// number once. Wins, or nearly so, wherever it can be used. Takes at most 32 * BlockSize
+  /// channels.
   row_in_registers
 };
 
@@ -153,26 +145,22 @@ LLMC_TYPES_BEGIN
 enum class layernorm_backward_variant {
   /// The best for this device and shape.
   automatic,
-  /// The naive form: a thread owns a row, its neighbours a row's length away, and adds the row's
-  /// terms to dweight and dbias by atomic additions, those of a warp's 32 rows at once. Not
-  /// deterministic: adds in the order in which threads arrive. Not meant to win: it shows what
-  /// contiguous reads and sums on the chip are worth. `automatic` never chooses it.
+  /// A thread owns a row, and adds its terms to dweight and dbias by atomic additions, those of a
+  /// warp's 32 rows at once. Wins nowhere: it shows what contiguous reads and sums on the chip are
+  /// worth. Not deterministic: adds in the order in which threads arrive. `automatic` never chooses
+  /// it.
   thread_per_row,
-  /// A block owns many rows, one after the other, and adds their terms of dweight and dbias to sums
-  /// in its shared memory, where each thread has its own channels, so it needs no atomics. A second
-  /// small kernel adds the blocks' sums. Reads a number at a time, dout and inp twice, the second
-  /// time from the cache. Not meant to win: it shows what registers are worth. Takes rows of which
-  /// two fit in shared memory: on an H100 29040 channels.
+  /// A block owns many rows, and sums of dweight and dbias in its shared memory, which a second
+  /// small kernel adds. Wins nowhere: it shows what registers are worth. Takes rows of which two
+  /// fit in shared memory: on an H100 29040 channels.
   shared_partials,
   /// dinp by a warp a row; dweight and dbias as column sums in two stages. Reads dout and inp
   /// twice, the second time mostly from the L2 cache. Wins for rows that register_partials cannot
   /// take.
   warp_per_row,
-  /// Reads everything once: a warp (up to 1024 channels) or a block keeps a row in registers and,
-  /// beside it, its sums of dweight and dbias over all its rows. These are persistent blocks: as
-  /// many as the GPU holds at once, each of which goes on to its next row, so that there are few
-  /// sums to add in the end, which a second small kernel does. Wins wherever it can be used; takes
-  /// at most 32 * BlockSize channels.
+  /// A warp (up to 1024 channels) or a block keeps a row in registers and, beside it, its sums of
+  /// dweight and dbias over all its rows, which a second small kernel adds: memory sees each number
+  /// once. Wins wherever it can be used. Takes at most 32 * BlockSize channels.
   register_partials
 };
 

@@ -24,15 +24,14 @@ LLMC_TYPES_BEGIN
 enum class residual_forward_variant {
   /// The best for this device and shape.
   automatic,
-  /// The naive form: a thread adds one number. A warp's loads are contiguous, so no byte is fetched
-  /// in vain, but each instruction moves only 4 bytes a thread. Not meant to win: it shows what
-  /// wider access is worth.
+  /// A thread adds one number, 4 bytes an instruction. Wins nowhere: it shows what wider access is
+  /// worth.
   element_per_thread,
-  /// A thread adds 4 numbers, or 1 where the alignment does not allow 4. Memory bound, and nearly
-  /// as fast as can be.
+  /// A thread adds 4 numbers, or 1 where the alignment does not allow 4. Bound by memory, and
+  /// nearly as fast as can be.
   pack_per_thread,
   /// A thread does that twice, and reads all of it before it adds: fewer threads keep the memory
-  /// busy. On an H100 pack_per_thread is as fast.
+  /// busy. On an H100 as fast as pack_per_thread.
   packs_per_thread
 };
 
@@ -102,14 +101,14 @@ LLMC_TYPES_BEGIN
 enum class residual_backward_variant {
   /// The best for this device and shape.
   automatic,
-  /// The naive form: a thread copies or adds one number to both gradients, 4 bytes an instruction.
-  /// Not meant to win: it shows what wider access is worth.
+  /// A thread copies or adds one number to both gradients, 4 bytes an instruction. Wins nowhere: it
+  /// shows what wider access is worth.
   element_per_thread,
-  /// A thread copies or adds 4 numbers to both gradients, or 1 where the alignment does not
-  /// allow 4. Memory bound, and nearly as fast as can be.
+  /// A thread copies or adds 4 numbers to both gradients, or 1 where the alignment does not allow
+  /// 4. Bound by memory, and nearly as fast as can be.
   pack_per_thread,
   /// A thread does that twice, and reads all of it before it writes: fewer threads keep the memory
-  /// busy. On an H100 pack_per_thread is as fast.
+  /// busy. On an H100 as fast as pack_per_thread.
   packs_per_thread
 };
 

@@ -31,18 +31,14 @@ LLMC_TYPES_BEGIN
 enum class residual_layernorm_forward_variant {
   /// The best for this device and shape.
   automatic,
-  /// The naive form: a thread owns a row and passes over it three times. The threads of a warp read
-  /// a row's length apart, 32 lines of the cache for 32 numbers. Not meant to win: it shows what a
-  /// warp that reads a row together is worth. Its sums are not trees, so they lose more digits on
-  /// long rows.
+  /// A thread owns a row and passes over it three times. Wins nowhere: it shows what a warp that
+  /// reads a row together is worth. Its sums are not trees, so they lose more digits on long rows.
   thread_per_row,
-  /// residual_forward, then layernorm_forward_variant::warp_per_row: the sum is read back from
-  /// memory, or from the L2 cache while it fits there. Not meant to win: warp_per_row does the same
-  /// without that, and shows what the fusion is worth.
+  /// The residual add, then layernorm_forward_variant::warp_per_row. Wins nowhere: it shows what
+  /// the fusion in warp_per_row is worth.
   separate_passes,
-  /// A warp owns a row. It reads both inputs once and writes their sum; the squared deviations and
-  /// the result are taken from that sum, which is then in the cache. Wins for rows that
-  /// row_in_registers cannot take, from a few hundred rows on; with fewer, most of the GPU idles.
+  /// A warp owns a row, reads both inputs once and writes their sum, which is in the cache for what
+  /// follows. Wins for rows that row_in_registers cannot take, from a few hundred rows on.
   warp_per_row,
   /// layernorm_forward_variant::row_in_registers of the sum, which never leaves the registers.
   row_in_registers
@@ -154,13 +150,12 @@ LLMC_TYPES_BEGIN
 enum class residual_layernorm_backward_variant {
   /// The best for this device and shape.
   automatic,
-  /// layernorm_backward_variant::thread_per_row with one more term in dinp: the naive form, with
-  /// atomics. Not deterministic: adds in the order in which threads arrive. Not meant to win;
-  /// `automatic` never chooses it.
+  /// layernorm_backward_variant::thread_per_row with one more term in dinp. Wins nowhere. Not
+  /// deterministic: adds in the order in which threads arrive. `automatic` never chooses it.
   thread_per_row,
-  /// layernorm_backward_variant::warp_per_row, then residual_forward adds dresidual to its dinp,
-  /// which is written twice and read once for that. One pass where dinp is dresidual, since then
-  /// the first must add. Not meant to win: warp_per_row shows what the fusion is worth.
+  /// layernorm_backward_variant::warp_per_row, then the residual add; one pass where dinp is
+  /// dresidual, since then the first must add. Wins nowhere: it shows what the fusion in
+  /// warp_per_row is worth.
   separate_passes,
   /// layernorm_backward_variant::warp_per_row with one more term in dinp.
   warp_per_row,

@@ -25,31 +25,28 @@ LLMC_TYPES_BEGIN
 enum class softmax_forward_variant {
   /// The best for this device and shape.
   automatic,
-  /// A thread owns a row and passes over it three times: maximum, sum, result. The threads of a
-  /// warp read a whole row apart, so each load asks for 32 places in memory. Wins nowhere.
+  /// A thread owns a row and passes over it three times: maximum, sum, result. Wins nowhere: the
+  /// threads of a warp read a whole row apart.
   thread_per_row,
   /// A thread finds maximum and sum in one pass (Milakov and Gimelshein, 2018): the sum is rescaled
-  /// when the maximum grows, so two passes do. Wins nowhere; the idea is that of all rungs below.
+  /// when the maximum grows. Wins nowhere; the idea is that of all rungs below.
   online_thread_per_row,
-  /// A block owns a row, so that neighbours read neighbours: three passes, with two reductions by
-  /// shuffles and through shared memory. Wins nowhere: each pass waits at barriers, and short rows
+  /// A block owns a row, in three passes. Wins nowhere: each pass waits at barriers, and short rows
   /// leave most threads idle.
   block_reduction,
-  /// A warp owns a row: three passes, with reductions by shuffles alone, and no barrier. Wins for
-  /// rows of up to a few hundred channels, if there are thousands of them.
+  /// A warp owns a row, in three passes, and needs no barrier. Wins for rows of up to a few hundred
+  /// channels, if there are thousands of them.
   warp_per_row,
   /// The online sum by a warp, four loads at a time: two passes. Wins over warp_per_row where rows
   /// do not stay in the cache between passes.
   online_warp_per_row,
-  /// A block owns a row and passes over it twice: maximum and sum together (the sum is rescaled
-  /// when the maximum grows), then the result, which finds most of the row in the cache. Wins for
-  /// rows of a thousand channels and more that row_on_chip cannot take; short rows leave most of
-  /// its threads idle.
+  /// The online sum by a block, by packs; the result is written from the end back, which the cache
+  /// still holds. Wins for rows of a thousand channels and more that row_on_chip cannot take.
   block_per_row,
-  /// A block reads its row once, into registers and shared memory, and passes over it there; memory
-  /// sees each number once. Wins for rows of 8192 channels and more, among them GPT-2's vocabulary.
-  /// Takes rows that begin at 16-byte boundaries and fit: 53248 floats everywhere with 512 threads,
-  /// 80000 with 256 on an H100.
+  /// A block keeps its row in registers and shared memory, so that memory sees each number once.
+  /// Wins for rows of 8192 channels and more, among them GPT-2's vocabulary. Takes rows that begin
+  /// at 16-byte boundaries and fit: 53248 floats everywhere with 512 threads, 80000 with 256 on an
+  /// H100.
   row_on_chip
 };
 
@@ -169,18 +166,18 @@ LLMC_TYPES_BEGIN
 enum class softmax_backward_variant {
   /// The best for this device and shape.
   automatic,
-  /// A thread owns a row and passes over it twice: the sum of dout * out, then the result. The
-  /// threads of a warp read a whole row apart. Wins nowhere.
+  /// A thread owns a row and passes over it twice: the sum of dout * out, then the result. Wins
+  /// nowhere: the threads of a warp read a whole row apart.
   thread_per_row,
-  /// The same by a warp: neighbours read neighbours, and the sum is reduced by shuffles. Wins for
-  /// rows of up to a few hundred channels, if there are thousands of them.
+  /// The same by a warp. Wins for rows of up to a few hundred channels, if there are thousands of
+  /// them.
   warp_per_row,
-  /// The same by a block, by packs, and the second time from the end back, which finds most of the
-  /// row in the cache. Wins for rows of a thousand channels and more that row_on_chip cannot take.
+  /// The same by a block, by packs, and the second time from the end back, which the cache still
+  /// holds. Wins for rows of a thousand channels and more that row_on_chip cannot take.
   block_per_row,
-  /// A block reads both rows once, `out` into registers and shared memory, `dout` into shared
-  /// memory; memory sees each number once. Wins for rows of 8192 channels and more, among them
-  /// GPT-2's vocabulary. Takes rows that begin at 16-byte boundaries and fit: on an H100 51456
+  /// A block keeps both rows on the chip, `out` in registers and shared memory, `dout` in shared
+  /// memory, so that memory sees each number once. Wins for rows of 8192 channels and more, among
+  /// them GPT-2's vocabulary. Takes rows that begin at 16-byte boundaries and fit: on an H100 51456
   /// floats with 512 threads, 40192 with 256.
   row_on_chip
 };
@@ -228,7 +225,7 @@ __global__ void __launch_bounds__(Scores::most_threads, Scores::blocks)
       device::begin_to_copy_row<Scores::most_threads>(rows, d, static_cast<int>(shape.channels));
       d = rows;
     }
-    auto p = Scores::row(rows + shape.channels, out + offset, shape.channels);
+    auto p = Scores::row(rows + static_cast<int>(shape.channels), out + offset, shape.channels);
     device::softmax_gradient(group, typename Scores::out{dinp + offset}, d, p);
   });
 }

@@ -99,9 +99,9 @@ struct layernorm_forward_arrays {
 // ---- a row in registers ----
 
 /// The blocks that a multiprocessor must hold to keep the memory busy: 768 threads, of which each
-/// has 80 registers.
+/// has 80 registers. 0: any number, since more numbers do not fit in these.
 constexpr int blocks_with_row_in_registers(int block_size, int floats) {
-  return floats <= 24 && block_size < 768 ? 768 / block_size : 1;
+  return floats <= 24 && block_size < 768 ? 768 / block_size : 0;
 }
 
 template <int Width, int Floats, class Group, int BlockSize, class Input>

@@ -29,7 +29,7 @@ struct scores_in_memory {
   static constexpr device::softmax_sum sum = Sum;
   static constexpr bool on_chip = false;
   static constexpr int most_threads = BlockSize == device::any_block_size ? 1024 : BlockSize;
-  static constexpr int blocks = 1;  ///< that a multiprocessor must hold
+  static constexpr int blocks = 0;  ///< that a multiprocessor must hold; 0: any number
 
   /// `shared` is for a row on the chip.
   __device__ __forceinline__ static auto row(float*, const float* from, std::int64_t count) {
