@@ -5,8 +5,8 @@
 #include <vector>
 
 #include "support/attention_case.cuh"
-#include "support/refusal.hpp"
 #include "support/sizes.hpp"
+#include "support/spoilt_arguments.hpp"
 
 using namespace llmc_test;
 using llmc::accumulation;
@@ -15,7 +15,6 @@ using llmc::attention_forward_variant;
 using llmc::attention_shape;
 using llmc::matmul_context;
 using llmc::precision;
-using llmc::workspace;
 
 namespace {
 
@@ -190,103 +189,55 @@ TEST_CASE("attention refuses what it cannot do", "[attention]") {
       llmc::unsupported);
 }
 
-TEST_CASE("attention refuses a shape in the launcher's own name", "[attention]") {
-  check_refused("llmc::attention_forward: heads must be at least 1, got 0", [] {
-    llmc::attention_forward(nullptr, nullptr, nullptr, {1, 2, 0, 4}, precision::ieee, nullptr);
-  });
-  check_refused("llmc::attention_backward: sequence must be at least 0, got -2", [] {
-    llmc::attention_backward(nullptr, nullptr, {}, nullptr, nullptr, nullptr, nullptr,
-                             {1, -2, 1, 4}, precision::ieee, accumulation::overwrite, nullptr);
-  });
-}
-
 namespace {
 
-/// `run(workspace)` must refuse all that is not `bytes` at an address aligned to 16.
-template <class Run>
-void check_scratch(const std::string& function, std::size_t bytes, Run run) {
-  alignas(16) static unsigned char memory[32];
-  const std::string wanted = std::to_string(bytes);
-  check_refused(function + ": workspace must have " + wanted + " bytes, got null",
-                [&] { run(workspace{}); });
-  check_refused(function + ": workspace must have at least " + wanted + " bytes, got " +
-                    std::to_string(bytes - 1),
-                [&] {
-                  run(workspace{memory, bytes - 1});
-                });
-  check_refused(function +
-                    ": workspace must be aligned to 16 bytes, got an address 4 bytes past "
-                    "that",
-                [&] {
-                  run(workspace{memory + 4, bytes});
-                });
+template <attention_backward_variant Variant, class... Context>
+void check_backward_refusals(attention_shape shape, std::size_t bytes, Context... context) {
+  check_refusals(
+      "llmc::attention_backward", [](auto&&... all) { llmc::attention_backward<Variant>(all...); },
+      array{"dqkv"}, optional_array{}, needed_scratch{bytes}, array{"dout"}, array{"qkv"},
+      array{"out"}, array{"lse"}, shape, precision::ieee, accumulation::overwrite, context...,
+      nullptr);
 }
 
-template <attention_backward_variant Variant, class... Context>
-void check_backward_scratch(attention_shape shape, std::size_t bytes, Context&... context) {
-  float some[1];
-  check_scratch("llmc::attention_backward", bytes, [&](workspace scratch) {
-    llmc::attention_backward<Variant>(some, some, scratch, some, some, some, some, shape,
-                                      precision::ieee, accumulation::overwrite, context...,
-                                      nullptr);
-  });
+template <attention_forward_variant Variant>
+void check_forward_refusals(attention_shape shape, matmul_context& context) {
+  check_refusals(
+      "llmc::attention_forward", [](auto&&... all) { llmc::attention_forward<Variant>(all...); },
+      array{"out"}, array{"lse"},
+      needed_scratch{llmc::attention_forward_workspace_bytes<Variant>(shape)}, array{"qkv"}, shape,
+      precision::ieee, std::ref(context), nullptr);
 }
+
+constexpr attention_shape small{1, 3, 2, 64}, large{1, 3, 2, 160};  // flash takes the former
 
 }  // namespace
 
-TEST_CASE("attention refuses a scratch that is too small", "[attention]") {
+TEST_CASE("attention without a context refuses bad arguments", "[attention]") {
   using variant = attention_backward_variant;
-  const attention_shape small{2, 65, 3, 64}, large{2, 65, 3, 160};
-  check_backward_scratch<variant::naive>(
+  check_refusals(
+      "llmc::attention_forward", [](auto&&... all) { llmc::attention_forward(all...); },
+      array{"out"}, array{"lse"}, array{"qkv"}, small, precision::ieee, nullptr);
+  check_backward_refusals<variant::naive>(
       small, llmc::attention_backward_workspace_bytes<variant::naive>(small));
-  check_backward_scratch<variant::flash>(
+  check_backward_refusals<variant::flash>(
       small, llmc::attention_backward_workspace_bytes<variant::flash>(small));
-  check_backward_scratch<variant::automatic>(small,
-                                             llmc::attention_backward_workspace_bytes(small));
-  check_backward_scratch<variant::automatic>(
+  check_backward_refusals<variant::automatic>(small,
+                                              llmc::attention_backward_workspace_bytes(small));
+  check_backward_refusals<variant::automatic>(
       large, llmc::attention_backward_workspace_bytes<variant::naive>(large));
 }
 
-TEST_CASE("attention by products refuses a scratch that is too small", "[attention]") {
+TEST_CASE("attention with a context takes no bad argument", "[attention]") {
   LLMC_REQUIRE_GPU();
   matmul_context context;
-  const attention_shape small{2, 65, 3, 64}, large{2, 65, 3, 160};
-  check_backward_scratch<backward_materialised>(
-      small, llmc::attention_backward_workspace_bytes<backward_materialised>(small), context);
-  check_backward_scratch<attention_backward_variant::automatic>(
-      large, llmc::attention_backward_workspace_bytes(large), context);
-
-  float some[1];
-  const auto forward = [&](auto variant, attention_shape shape) {
-    return [&, variant, shape](workspace scratch) {
-      llmc::attention_forward<decltype(variant)::value>(some, some, scratch, some, shape,
-                                                        precision::ieee, context, nullptr);
-    };
-  };
-  using materialised = std::integral_constant<attention_forward_variant, forward_materialised>;
-  using automatic =
-      std::integral_constant<attention_forward_variant, attention_forward_variant::automatic>;
-  check_scratch("llmc::attention_forward",
-                llmc::attention_forward_workspace_bytes<forward_materialised>(small),
-                forward(materialised{}, small));
-  check_scratch("llmc::attention_forward", llmc::attention_forward_workspace_bytes(large),
-                forward(automatic{}, large));
-  // The bytes of another variant: `automatic` is flash here, and needs none.
-  CHECK_THROWS_AS(
-      forward(materialised{}, small)({some, llmc::attention_forward_workspace_bytes(small)}),
-      llmc::invalid_argument);
-}
-
-TEST_CASE("attention refuses an array that is missing", "[attention]") {
-  float some[1];
-  check_refused("llmc::attention_forward: qkv must not be null", [&] {
-    llmc::attention_forward(some, some, nullptr, {1, 2, 1, 4}, precision::ieee, nullptr);
-  });
-  alignas(16) float delta[64];
-  check_refused("llmc::attention_backward: lse must not be null", [&] {
-    llmc::attention_backward(some, nullptr, {delta, sizeof(delta)}, some, some, some, nullptr,
-                             {1, 2, 1, 4}, precision::ieee, accumulation::overwrite, nullptr);
-  });
+  check_backward_refusals<backward_materialised>(
+      small, llmc::attention_backward_workspace_bytes<backward_materialised>(small),
+      std::ref(context));
+  check_backward_refusals<attention_backward_variant::automatic>(
+      large, llmc::attention_backward_workspace_bytes(large), std::ref(context));
+  check_forward_refusals<forward_materialised>(small, context);
+  check_forward_refusals<attention_forward_variant::automatic>(large, context);
 }
 
 TEST_CASE("attention's workspace refuses to grow with the scores where flash takes the shape",

@@ -11,6 +11,7 @@
 #include "support/gpu.cuh"
 #include "support/random.hpp"
 #include "support/sizes.hpp"
+#include "support/spoilt_arguments.hpp"
 
 using namespace llmc_test;
 using llmc::accumulation;
@@ -385,18 +386,15 @@ TEMPLATE_TEST_CASE_SIG("layernorm_backward over no rows gives zero or leaves wha
 }
 
 TEST_CASE("layernorm_forward refuses bad arguments", "[layernorm]") {
+  check_refusals("llmc::layernorm_forward", llmc::layernorm_forward<>, array{"out"},
+                 optional_array{}, optional_array{}, array{"inp"}, array{"weight"}, array{"bias"},
+                 row_shape{2, 3}, epsilon, nullptr);
   float x = 0;
-  const auto forward = [&](float* out, const float* inp, row_shape shape, float eps) {
-    llmc::layernorm_forward(out, &x, &x, inp, &x, &x, shape, eps, nullptr);
+  const auto forward = [&](row_shape shape, float eps) {
+    llmc::layernorm_forward(&x, &x, &x, &x, &x, &x, shape, eps, nullptr);
   };
-  CHECK_THROWS_WITH(forward(&x, &x, {-1, 4}, epsilon),
-                    "llmc::layernorm_forward: rows must be at least 0, got -1");
-  CHECK_THROWS_WITH(forward(&x, &x, {2, 0}, epsilon),
+  CHECK_THROWS_WITH(forward({2, 0}, epsilon),
                     "llmc::layernorm_forward: channels must be at least 1, got 0");
-  CHECK_THROWS_WITH(forward(nullptr, &x, {1, 1}, epsilon),
-                    "llmc::layernorm_forward: out must not be null");
-  CHECK_THROWS_WITH(forward(&x, nullptr, {1, 1}, epsilon),
-                    "llmc::layernorm_forward: inp must not be null");
   CHECK_THROWS_WITH(
       (llmc::layernorm_forward<layernorm_forward_variant::row_in_registers, 64>(
           &x, &x, &x, &x, &x, &x, {1, 2049}, epsilon, nullptr)),
@@ -412,35 +410,24 @@ TEST_CASE("layernorm_forward refuses bad arguments", "[layernorm]") {
   CHECK_THROWS_WITH(in_three(nullptr, &x), needs_both);
   CHECK_THROWS_WITH(in_three(&x, nullptr), needs_both);
   CHECK_THROWS_AS(in_three(&x, nullptr), llmc::unsupported);
-  CHECK_THROWS_AS(forward(&x, &x, {1, 1}, -1.0f), llmc::invalid_argument);
-  CHECK_THROWS_AS(forward(&x, &x, {1, 1}, std::nanf("")), llmc::invalid_argument);
-  CHECK_THROWS_AS(forward(&x, &x, {std::int64_t{1} << 40, std::int64_t{1} << 30}, epsilon),
+  CHECK_THROWS_AS(forward({1, 1}, -1.0f), llmc::invalid_argument);
+  CHECK_THROWS_AS(forward({1, 1}, std::nanf("")), llmc::invalid_argument);
+  CHECK_THROWS_AS(forward({std::int64_t{1} << 40, std::int64_t{1} << 30}, epsilon),
                   llmc::invalid_argument);
 }
 
 TEST_CASE("layernorm_backward refuses bad arguments", "[layernorm]") {
+  constexpr row_shape shape{2, 3};
+  check_refusals("llmc::layernorm_backward", llmc::layernorm_backward<>, array{"dinp"},
+                 array{"dweight"}, array{"dbias"},
+                 needed_scratch{llmc::layernorm_backward_workspace_bytes(shape)}, array{"dout"},
+                 array{"inp"}, array{"weight"}, array{"mean"}, array{"rstd"}, shape,
+                 accumulation::add, nullptr);
   float x = 0;
   alignas(16) float scratch[4] = {};
-  const std::size_t bytes = llmc::layernorm_backward_workspace_bytes({1, 2});
-  REQUIRE(bytes == sizeof scratch);
-  const llmc::workspace enough{scratch, bytes};
-  const auto backward = [&](float* dinp, float* dweight, llmc::workspace w, row_shape shape) {
-    llmc::layernorm_backward(dinp, dweight, &x, w, &x, &x, &x, &x, &x, shape, accumulation::add,
-                             nullptr);
-  };
-  CHECK_THROWS_WITH(backward(&x, &x, enough, {-1, 4}),
-                    "llmc::layernorm_backward: rows must be at least 0, got -1");
-  CHECK_THROWS_WITH(backward(nullptr, &x, enough, {1, 2}),
-                    "llmc::layernorm_backward: dinp must not be null");
-  CHECK_THROWS_WITH(backward(&x, nullptr, enough, {0, 2}),
+  CHECK_THROWS_WITH(llmc::layernorm_backward(&x, nullptr, &x, {}, &x, &x, &x, &x, &x, {0, 2},
+                                             accumulation::add, nullptr),
                     "llmc::layernorm_backward: dweight must not be null");
-  CHECK_THROWS_WITH(backward(&x, &x, {}, {1, 2}),
-                    "llmc::layernorm_backward: workspace must have 16 bytes, got null");
-  CHECK_THROWS_WITH(backward(&x, &x, {scratch, bytes - 1}, {1, 2}),
-                    "llmc::layernorm_backward: workspace must have at least 16 bytes, got 15");
-  CHECK_THROWS_WITH(backward(&x, &x, {scratch + 1, bytes}, {1, 2}),
-                    "llmc::layernorm_backward: workspace must be aligned to 16 bytes, got an "
-                    "address 4 bytes past that");
   const llmc::workspace large{scratch, llmc::layernorm_backward_workspace_bytes({1, 2049})};
   CHECK_THROWS_AS(
       (llmc::layernorm_backward<layernorm_backward_variant::register_partials, 64>(

@@ -10,6 +10,7 @@
 #include "support/gpu.cuh"
 #include "support/random.hpp"
 #include "support/sizes.hpp"
+#include "support/spoilt_arguments.hpp"
 
 using namespace llmc_test;
 using llmc::accumulation;
@@ -330,26 +331,23 @@ TEMPLATE_TEST_CASE_SIG(
 }
 
 TEST_CASE("residual_layernorm_forward refuses bad arguments", "[residual_layernorm]") {
+  check_refusals("llmc::residual_layernorm_forward", llmc::residual_layernorm_forward<>,
+                 array{"residual"}, array{"out"}, optional_array{}, optional_array{}, array{"inp1"},
+                 array{"inp2"}, array{"weight"}, array{"bias"}, row_shape{2, 3}, epsilon, nullptr);
   float x = 0;
-  const auto forward = [&](float* residual, const float* inp2, row_shape shape, float eps) {
-    llmc::residual_layernorm_forward(residual, &x, &x, &x, &x, inp2, &x, &x, shape, eps, nullptr);
+  const auto forward = [&](row_shape shape, float eps) {
+    llmc::residual_layernorm_forward(&x, &x, &x, &x, &x, &x, &x, &x, shape, eps, nullptr);
   };
-  CHECK_NOTHROW(forward(nullptr, nullptr, {0, 4}, epsilon));
-  CHECK_THROWS_WITH(forward(&x, &x, {-1, 4}, epsilon),
-                    "llmc::residual_layernorm_forward: rows must be at least 0, got -1");
-  CHECK_THROWS_WITH(forward(&x, &x, {1, 0}, epsilon),
+  CHECK_NOTHROW(forward({0, 4}, epsilon));
+  CHECK_THROWS_WITH(forward({1, 0}, epsilon),
                     "llmc::residual_layernorm_forward: channels must be at least 1, got 0");
-  CHECK_THROWS_WITH(forward(nullptr, &x, {1, 1}, epsilon),
-                    "llmc::residual_layernorm_forward: residual must not be null");
   CHECK_THROWS_AS(
       (llmc::residual_layernorm_forward<residual_layernorm_forward_variant::row_in_registers, 64>(
           &x, &x, &x, &x, &x, &x, &x, &x, {1, 2049}, epsilon, nullptr)),
       llmc::unsupported);
-  CHECK_THROWS_WITH(forward(&x, nullptr, {1, 1}, epsilon),
-                    "llmc::residual_layernorm_forward: inp2 must not be null");
   for (const float eps :
        {-1.0f, std::numeric_limits<float>::infinity(), std::numeric_limits<float>::quiet_NaN()}) {
-    CHECK_THROWS_AS(forward(&x, &x, {1, 1}, eps), llmc::invalid_argument);
+    CHECK_THROWS_AS(forward({1, 1}, eps), llmc::invalid_argument);
   }
 }
 
@@ -359,29 +357,14 @@ TEMPLATE_TEST_CASE_SIG("residual_layernorm_backward refuses bad arguments", "[re
                        residual_layernorm_backward_variant::thread_per_row,
                        residual_layernorm_backward_variant::separate_passes,
                        residual_layernorm_backward_variant::warp_per_row) {
+  constexpr row_shape shape{2, 3};
+  check_refusals("llmc::residual_layernorm_backward", llmc::residual_layernorm_backward<Variant>,
+                 array{"dinp"}, optional_array{}, array{"dweight"}, array{"dbias"},
+                 needed_scratch{llmc::residual_layernorm_backward_workspace_bytes(shape)},
+                 array{"dout"}, optional_array{}, array{"residual"}, array{"weight"}, array{"mean"},
+                 array{"rstd"}, shape, accumulation::add, nullptr);
   float x = 0;
-  alignas(16) float scratch[8] = {};
-  const std::size_t bytes = llmc::residual_layernorm_backward_workspace_bytes({1, 2});
-  REQUIRE(bytes == 24);
-  const llmc::workspace enough{scratch, bytes};
-  const auto backward = [&](float* dinp, float* dweight, llmc::workspace w, row_shape shape) {
-    llmc::residual_layernorm_backward<Variant>(dinp, nullptr, dweight, &x, w, &x, nullptr, &x, &x,
-                                               &x, &x, shape, accumulation::add, nullptr);
-  };
-  CHECK_THROWS_WITH(backward(&x, &x, enough, {1, 0}),
-                    "llmc::residual_layernorm_backward: channels must be at least 1, got 0");
-  CHECK_THROWS_WITH(backward(&x, nullptr, enough, {0, 2}),
-                    "llmc::residual_layernorm_backward: dweight must not be null");
-  CHECK_THROWS_WITH(backward(nullptr, &x, enough, {1, 2}),
-                    "llmc::residual_layernorm_backward: dinp must not be null");
-  CHECK_THROWS_WITH(backward(&x, &x, {}, {1, 2}),
-                    "llmc::residual_layernorm_backward: workspace must have 24 bytes, got null");
-  CHECK_THROWS_WITH(
-      backward(&x, &x, {scratch, bytes - 1}, {1, 2}),
-      "llmc::residual_layernorm_backward: workspace must have at least 24 bytes, got 23");
-  CHECK_THROWS_WITH(backward(&x, &x, {scratch + 1, bytes}, {1, 2}),
-                    "llmc::residual_layernorm_backward: workspace must be aligned to 16 bytes, got "
-                    "an address 4 bytes past that");
+  alignas(16) float scratch[4] = {};
   const llmc::workspace large{scratch,
                               llmc::residual_layernorm_backward_workspace_bytes({1, 2049})};
   CHECK_THROWS_AS(

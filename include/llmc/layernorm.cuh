@@ -228,7 +228,7 @@ void layernorm_backward(float* dinp, float* dweight, float* dbias, workspace scr
   const detail::layernorm_backward_arrays arrays{
       dinp,   dweight, dbias, static_cast<float*>(scratch.data), nullptr, dout, inp,
       weight, mean,    rstd};
-  detail::check_layernorm_backward(function, arrays, scratch, shape, 2);
+  detail::check_layernorm_backward(function, "inp", arrays, scratch, shape, 2);
   if constexpr (Variant == layernorm_backward_variant::shared_partials) {
     detail::launch_layernorm_backward_shared<BlockSize>(function, to_string(Variant), arrays, shape,
                                                         mode, stream);

@@ -262,7 +262,7 @@ void residual_layernorm_backward(float* dinp, float* dinp_bias, float* dweight, 
   const detail::layernorm_backward_arrays arrays{
       dinp, dweight, dbias,    static_cast<float*>(scratch.data), dresidual, dout, residual, weight,
       mean, rstd,    dinp_bias};
-  detail::check_layernorm_backward(function, arrays, scratch, shape, 3);
+  detail::check_layernorm_backward(function, "residual", arrays, scratch, shape, 3);
   if constexpr (Variant == residual_layernorm_backward_variant::separate_passes) {
     detail::launch_residual_layernorm_backward_in_passes<BlockSize>(function, arrays, shape, mode,
                                                                     stream);

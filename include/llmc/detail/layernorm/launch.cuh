@@ -33,9 +33,11 @@ void launch_layernorm_forward(const char* function, const layernorm_forward_arra
   }
 }
 
-/// Checks the arguments of layernorm_backward and residual_layernorm_backward.
-inline void check_layernorm_backward(const char* function, const layernorm_backward_arrays& a,
-                                     workspace scratch, row_shape shape, int sums) {
+/// Checks the arguments of layernorm_backward and residual_layernorm_backward, which call the
+/// layer's input by different names.
+inline void check_layernorm_backward(const char* function, const char* input,
+                                     const layernorm_backward_arrays& a, workspace scratch,
+                                     row_shape shape, int sums) {
   checks::require_shape(function, shape);
   checks::require_pointer(function, "dweight", a.dweight);
   checks::require_pointer(function, "dbias", a.dbias);
@@ -44,7 +46,7 @@ inline void check_layernorm_backward(const char* function, const layernorm_backw
   if (shape.rows == 0) return;
   checks::require_pointer(function, "dinp", a.dinp);
   checks::require_pointer(function, "dout", a.dout);
-  checks::require_pointer(function, "inp", a.inp);
+  checks::require_pointer(function, input, a.inp);
   checks::require_pointer(function, "weight", a.weight);
   checks::require_pointer(function, "mean", a.mean);
   checks::require_pointer(function, "rstd", a.rstd);
