@@ -169,7 +169,6 @@ class problem {
 
   /// Scratch of exactly that many bytes, with guards like every array.
   llmc::workspace scratch(std::size_t bytes);
-  void* workspace(std::size_t bytes) { return scratch(bytes).data; }
 
   /// The context of its products, made when first asked for.
   llmc::matmul_context& context();

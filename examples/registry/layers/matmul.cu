@@ -91,7 +91,7 @@ class forward_problem : public ladder_problem {
   array& out_ = output("out", out_count(), allowed(), allowed_rounded());
 };
 
-/// The projection back to the residual stream.
+/// The projection back to the residual stream. Where outputs are added to, it works in place.
 class residual_problem : public ladder_problem {
  public:
   static std::vector<parameter> parameters() {
@@ -102,7 +102,8 @@ class residual_problem : public ladder_problem {
 
   template <matmul_forward_variant Variant, int BlockSize>
   void launch(cudaStream_t stream) {
-    llmc::matmul_residual_forward<Variant, BlockSize>(out_, residual_, inp_, weight_, bias_, shape_,
+    const float* residual = residual_ == nullptr ? out_ : *residual_;
+    llmc::matmul_residual_forward<Variant, BlockSize>(out_, residual, inp_, weight_, bias_, shape_,
                                                       arithmetic(), context(), stream);
   }
 
@@ -111,14 +112,15 @@ class residual_problem : public ladder_problem {
  private:
   std::vector<std::vector<double>> reference() const override {
     std::vector<double> out = linear_output();
-    const std::vector<double> residual = residual_.values();
+    const std::vector<double> residual =
+        residual_ == nullptr ? out_.values_before() : residual_->values();
     for (std::size_t i = 0; i < out.size(); ++i) out[i] += residual[i];
     return {out};
   }
 
-  array& residual_ = input("residual", out_count());
+  array* residual_ = mode() == llmc::accumulation::add ? nullptr : &input("residual", out_count());
   array& out_ =
-      output("out", out_count(), widened(allowed(), 1.2), widened(allowed_rounded(), 1.2));
+      gradient("out", out_count(), widened(allowed(), 1.2), widened(allowed_rounded(), 1.2));
 };
 
 class gelu_problem : public linear_problem {
