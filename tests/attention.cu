@@ -25,7 +25,7 @@ constexpr auto backward_materialised = attention_backward_variant::materialised;
 /// outputs are right to about relative * (1 + largest score) of the largest output.
 tolerance attention_tolerance(const attention_case& c, const std::vector<double>& values,
                               precision arithmetic) {
-  const double relative = arithmetic == precision::tf32 ? 1e-3 : 1e-6;
+  const double relative = llmc::facts_of(arithmetic).is_exact() ? 1e-6 : 1e-3;
   double largest_score = 1;
   for (const double l : c.lse) largest_score = std::max(largest_score, std::fabs(l));
   return {4 * relative * (1 + largest_score) * largest_of(values), 4 * relative};
