@@ -15,9 +15,9 @@
 #include <llmc/detail/attention/naive.cuh>
 #include <llmc/detail/bias_gradient.cuh>
 #include <llmc/detail/checks.hpp>
+#include <llmc/detail/column_sum.cuh>
 #include <llmc/detail/launch.cuh>
 #include <llmc/detail/namespace.hpp>
-#include <llmc/detail/column_sum.cuh>
 #include <llmc/matmul_context.hpp>
 #include <llmc/types.hpp>
 
