@@ -93,10 +93,11 @@ __global__ void rms_norm_backward(float* dinp, const float* dout, const float* i
       });
 }
 
-/// dweight[c] = sum_rows dout * inp * scale; a block of 256 threads for each 32 columns.
-__global__ inline void rms_norm_dweight(float* dweight, const float* dout, const float* inp,
-                                        const float* scale, std::int64_t rows, int channels) {
-  llmc::device::column_sum_tile<1, 1, 256>(
+/// dweight[c] = sum_rows dout * inp * scale; a block for each 32 columns.
+template <int BlockSize>
+__global__ void rms_norm_dweight(float* dweight, const float* dout, const float* inp,
+                                 const float* scale, std::int64_t rows, int channels) {
+  llmc::device::column_sum_tile<1, 1, BlockSize>(
       dweight, 0, rows, blockIdx.x * 32, channels,
       [&](std::int64_t row, std::int64_t c, llmc::device::pack<1>(&terms)[1]) {
         terms[0][0] = dout[row * channels + c] * (inp[row * channels + c] * scale[row]);

@@ -66,7 +66,7 @@ void check(const rms_norm_case& c) {
   run({&out, &scale, &dinp, &dweight}, [&](cudaStream_t s) {
     rms_norm_forward<ByWarps><<<blocks, 256, 0, s>>>(out, scale, inp, c.rows, layer);
     rms_norm_backward<ByWarps><<<blocks, 256, 0, s>>>(dinp, dout, inp, scale, c.rows, layer);
-    rms_norm_dweight<<<static_cast<unsigned>((channels + 31) / 32), 256, 0, s>>>(
+    rms_norm_dweight<256><<<static_cast<unsigned>((channels + 31) / 32), 256, 0, s>>>(
         dweight, dout, inp, scale, c.rows, channels);
     check_cuda(cudaGetLastError());
   });

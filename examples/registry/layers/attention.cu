@@ -40,32 +40,46 @@ template <auto Variant>
 constexpr bool needs_context =
     Variant == decltype(Variant)::automatic || Variant == decltype(Variant)::materialised;
 
-/// The naive kernels are slow, so they get fewer.
-constexpr std::array few_block_sizes{64, 256};
-
-class forward_problem : public problem {
+/// What both directions share.
+class attention_problem : public problem {
  public:
   static constexpr bool has_precision = true;
-  static constexpr auto& variants = llmc::attention_forward_variants;
-  template <attention_forward_variant Variant>
-  static constexpr bool ignores_precision = Variant == attention_forward_variant::naive;
-  template <attention_forward_variant Variant>
-  static constexpr int default_block_size = llmc::attention_forward_block_size<Variant>;
-  template <attention_forward_variant Variant>
-  static constexpr auto block_sizes() {
-    if constexpr (Variant == attention_forward_variant::flash) {
-      return std::array{llmc::attention_forward_block_size<Variant>};
-    } else if constexpr (Variant == attention_forward_variant::naive) {
-      return few_block_sizes;
+  template <auto Variant>
+  static constexpr bool ignores_precision = Variant == decltype(Variant)::naive;
+
+  static std::vector<parameter> parameters() { return head_parameters(); }
+  static std::vector<extents> awkward() { return awkward_sequences(); }
+
+ protected:
+  attention_problem(const extents& e, settings s) : problem(s), shape_(attention_shape_of(e)) {}
+
+  /// Flash attention has one block size, its default. The naive kernels are slow, so they get few.
+  template <auto Variant, int Default>
+  static constexpr auto sizes_of() {
+    using variant = decltype(Variant);
+    if constexpr (Variant == variant::flash) {
+      return std::array{Default};
+    } else if constexpr (Variant == variant::naive) {
+      return std::array{64, 256};
     } else {
       return any_block_size;
     }
   }
 
-  static std::vector<parameter> parameters() { return head_parameters(); }
-  static std::vector<extents> awkward() { return awkward_sequences(); }
+  attention_shape shape_;
+};
 
-  forward_problem(const extents& e, settings s) : problem(s), shape_(attention_shape_of(e)) {}
+class forward_problem : public attention_problem {
+ public:
+  static constexpr auto& variants = llmc::attention_forward_variants;
+  template <attention_forward_variant Variant>
+  static constexpr int default_block_size = llmc::attention_forward_block_size<Variant>;
+  template <attention_forward_variant Variant>
+  static constexpr auto block_sizes() {
+    return sizes_of<Variant, llmc::attention_forward_block_size<Variant>>();
+  }
+
+  forward_problem(const extents& e, settings s) : attention_problem(e, s) {}
 
   template <attention_forward_variant Variant, int BlockSize>
   void launch(cudaStream_t stream) {
@@ -87,7 +101,6 @@ class forward_problem : public problem {
     return {out, lse};
   }
 
-  attention_shape shape_;
   array& qkv_ = input("qkv", 3 * vectors_of(shape_));
   array& out_ =
       output("out", vectors_of(shape_), attention_tolerance(1), rounded_attention_tolerance(1));
@@ -97,29 +110,17 @@ class forward_problem : public problem {
 
 /// With `HasBias` it also sums dqkv over the rows, as the trainer asks for it.
 template <bool HasBias>
-class backward_problem : public problem {
+class backward_problem : public attention_problem {
  public:
-  static constexpr bool has_precision = true;
   static constexpr auto& variants = llmc::attention_backward_variants;
-  template <attention_backward_variant Variant>
-  static constexpr bool ignores_precision = Variant == attention_backward_variant::naive;
   template <attention_backward_variant Variant>
   static constexpr int default_block_size = llmc::attention_backward_block_size<Variant>;
   template <attention_backward_variant Variant>
   static constexpr auto block_sizes() {
-    if constexpr (Variant == attention_backward_variant::flash) {
-      return std::array{llmc::attention_backward_block_size<Variant>};
-    } else if constexpr (Variant == attention_backward_variant::naive) {
-      return few_block_sizes;
-    } else {
-      return any_block_size;
-    }
+    return sizes_of<Variant, llmc::attention_backward_block_size<Variant>>();
   }
 
-  static std::vector<parameter> parameters() { return head_parameters(); }
-  static std::vector<extents> awkward() { return awkward_sequences(); }
-
-  backward_problem(const extents& e, settings s) : problem(s), shape_(attention_shape_of(e)) {
+  backward_problem(const extents& e, settings s) : attention_problem(e, s) {
     if (!owns_arrays()) return;
     llmc::attention_forward(out_, lse_, qkv_, shape_, llmc::precision::ieee, nullptr);
     llmc_test::check_cuda(cudaDeviceSynchronize());
@@ -157,7 +158,6 @@ class backward_problem : public problem {
     return summed_over_rows(t, shape_.batch * shape_.sequence);
   }
 
-  attention_shape shape_;
   array& dout_ = input("dout", vectors_of(shape_));
   array& qkv_ = input("qkv", 3 * vectors_of(shape_));
   array& out_ = input("out", vectors_of(shape_));
