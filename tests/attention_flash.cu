@@ -187,7 +187,7 @@ TEST_CASE("the FP32 kernels for 64 KiB of shared memory agree with the reference
     run({&out, &lse, &dqkv, &delta}, [&](cudaStream_t s) {
       const llmc::detail::flash_attention<> flash("test", c.shape, precision::ieee, s);
       flash.forward_fma<Tiles>({out, lse, qkv});
-      flash.backward_fma<Tiles>({dqkv, delta, dout, qkv, out, lse});
+      flash.backward_fma<Tiles>({dqkv, dout, qkv, out, lse, delta});
     });
     INFO(describe(c, precision::ieee, misalignment));
     check_result(c, {out.values(), lse.values(), dqkv.values()},

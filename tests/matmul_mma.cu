@@ -59,9 +59,9 @@ void check_apart(product_layout layout, product_size size, int gap, matmul_conte
   p.then.before_gelu = before;
   p.arithmetic = Arithmetic;
   run({&out, &before}, [&](cudaStream_t s) {
-    llmc::products::with_layouts(p, [&](auto first, auto second) {
+    llmc::products::with_layouts(p, [&](auto layout1, auto layout2) {
       using tiles =
-          llmc::detail::mma_tiles<Arithmetic, decltype(first)::value, decltype(second)::value>;
+          llmc::detail::mma_tiles<Arithmetic, decltype(layout1)::value, decltype(layout2)::value>;
       llmc::detail::multiply_by_mma<tiles>("test", p, context.resources(), s);
     });
   });

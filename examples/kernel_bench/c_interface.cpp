@@ -5,6 +5,7 @@
 #include <memory>
 #include <stdexcept>
 #include <string>
+#include <string_view>
 
 #include "registry/registry.hpp"
 
@@ -30,23 +31,22 @@ Result guarded(Result failed, Body body) {
   }
 }
 
-bool is_asked_for(const entry& e, const std::string& variant, int block_size,
-                  const char* precision) {
+bool is_asked_for(const entry& e, std::string_view variant, int block_size, const char* precision) {
   const std::string arithmetic = e.arithmetic ? to_string(*e.arithmetic) : "";
   return e.variant == variant && arithmetic == (precision == nullptr ? "" : precision) &&
          (block_size == 0 ? e.is_default : e.block_size == block_size);
 }
 
-const entry& find_entry(const operation& o, const std::string& variant, int block_size,
+const entry& find_entry(const operation& o, std::string_view variant, int block_size,
                         const char* precision) {
   std::string all;
   for (const entry& e : o.entries) {
     if (is_asked_for(e, variant, block_size, precision)) return e;
     all += " " + to_string(e);
   }
-  throw std::invalid_argument(o.name + " has no " + variant + "<" + std::to_string(block_size) +
-                              ">" + (precision == nullptr ? "" : std::string(" ") + precision) +
-                              ", only" + all);
+  throw std::invalid_argument(
+      o.name + " has no " + std::string(variant) + "<" + std::to_string(block_size) + ">" +
+      (precision == nullptr ? "" : std::string(" ") + precision) + ", only" + all);
 }
 
 extents shape_of(const operation& o, const kernel_bench_extent* given, int count) {

@@ -44,11 +44,12 @@ const std::vector<operation>& operations() {
   return all;
 }
 
-const operation& operation_named(const std::string& name) {
+const operation& operation_named(std::string_view name) {
   for (const operation& o : operations()) {
     if (o.name == name) return o;
   }
-  throw std::invalid_argument("there is no operation " + name + "; `kernel_bench list` names all");
+  throw std::invalid_argument("there is no operation " + std::string(name) +
+                              "; `kernel_bench list` names all");
 }
 
 std::string listing() {

@@ -12,6 +12,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include <llmc/types.hpp>
@@ -65,7 +66,7 @@ extents checked_shape(const operation& o, const extents& shape);
 const std::vector<operation>& operations();
 
 /// Throws std::invalid_argument if there is none.
-const operation& operation_named(const std::string& name);
+const operation& operation_named(std::string_view name);
 
 /// The names, shapes and variants of all operations, as text.
 std::string listing();

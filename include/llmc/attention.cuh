@@ -136,6 +136,7 @@ std::size_t attention_forward_workspace_bytes(attention_shape shape) {
   using variant = attention_forward_variant;
   constexpr const char* function = "llmc::attention_forward_workspace_bytes";
   checks::require_shape(function, shape);
+  if constexpr (Variant == variant::flash) detail::require_flash(function, shape);
   return detail::attention_forward_scratch(
       function, shape, detail::chosen_attention(Variant, shape, variant::materialised));
 }

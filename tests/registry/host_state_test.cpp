@@ -10,9 +10,9 @@
 
 #include <llmc/error.hpp>
 
+#include "../support/catch.hpp"
+#include "../support/gpu.cuh"
 #include "registry/registry.hpp"
-#include "support/catch.hpp"
-#include "support/gpu.cuh"
 
 using namespace llmc_registry;
 
