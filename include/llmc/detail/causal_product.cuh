@@ -106,8 +106,7 @@ __global__ void __launch_bounds__(Size* Size)
 
 // ---- 8 x 8 scores in registers ----
 
-/// Tiles of 128 x 128 scores, of which each of 256 threads
-/// sums 8 x 8 in registers.
+/// Tiles of 128 x 128 scores; each of 256 threads sums 8 x 8 of them in registers.
 ///
 /// Sixteen floats from shared memory feed 64 multiplications, so that the multipliers are busy and
 /// not the memory. A chunk of 32 features of both operands lies in shared memory with the features

@@ -6,8 +6,8 @@
 
 #include <cstdint>
 
-#include <llmc/detail/matmul/product.hpp>
 #include <llmc/detail/namespace.hpp>
+#include <llmc/types.hpp>
 
 LLMC_NAMESPACE_BEGIN
 namespace device {
@@ -15,6 +15,7 @@ namespace device {
 using products::layout;
 using products::operand;
 
+/// How large a product is.
 struct product_extents {
   std::int64_t rows;     ///< the outers of the first operand
   std::int64_t columns;  ///< the outers of the second

@@ -2,9 +2,8 @@
 /// Barriers in shared memory that count arrivals of threads and bytes of bulk copies (mbarrier),
 /// and positions in a ring of stages that such barriers guard. sm_90 on.
 ///
-/// A barrier's phase ends when all expected arrivals and bytes are in. A waiting thread
-/// names the parity of the phase that must have ended: 0 for the first, 1 for the second, 0 for the
-/// third.
+/// A barrier's phase ends when all expected arrivals and bytes are in. A waiting thread names the
+/// parity of the phase that must have ended: 0 for the first, 1 for the second, 0 for the third.
 #pragma once
 
 #include <llmc/detail/cuda_only.hpp>
