@@ -75,7 +75,9 @@ class materialised_attention {
         arithmetic_(arithmetic),
         context_(context),
         stream_(stream),
-        scale_(1.0f / std::sqrt(static_cast<float>(shape.head_size))) {}
+        scale_(1.0f / std::sqrt(static_cast<float>(shape.head_size))) {
+    context.resources().require_current_device(function);  // before anything is queued
+  }
 
   void forward(const attention_forward_arrays& a, void* scratch) const {
     const materialised_workspace cut = materialised_forward_workspace(function_, shape_);
