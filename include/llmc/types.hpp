@@ -166,6 +166,30 @@ struct adamw_segment {
   bool decays;  ///< whether weight_decay applies: as a rule to matrices, not to biases and norms
 };
 
+/// How matrix products are told of their operands.
+namespace products {
+
+/// How an operand lies. A product sums over k; `outer` is a row of the first operand or a column of
+/// the second.
+enum class layout {
+  inner_first,  ///< (outers, inner): the k of one outer are neighbours
+  outer_first   ///< (inner, outers): the outers of one k are neighbours
+};
+
+/// A layout as a type.
+template <layout Order>
+using layout_constant = std::integral_constant<layout, Order>;
+
+/// An operand in memory, in lines of neighbours.
+struct operand {
+  const float* data;
+  std::int64_t stride;  ///< floats from one line to the next
+  layout order = layout::inner_first;
+  std::int64_t batch_stride = 0;  ///< floats from one matrix of a batch to the next
+};
+
+}  // namespace products
+
 namespace checks {
 
 /// The product of non-negative extents, or invalid_argument if one is negative or the product

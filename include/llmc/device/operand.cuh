@@ -6,8 +6,8 @@
 
 #include <cstdint>
 
-#include <llmc/detail/matmul/product.hpp>
 #include <llmc/detail/namespace.hpp>
+#include <llmc/types.hpp>
 
 LLMC_NAMESPACE_BEGIN
 namespace device {

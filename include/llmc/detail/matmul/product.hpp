@@ -3,7 +3,6 @@
 #pragma once
 
 #include <cstdint>
-#include <type_traits>
 
 #include <llmc/detail/namespace.hpp>
 #include <llmc/types.hpp>
@@ -11,25 +10,6 @@
 LLMC_TYPES_BEGIN
 
 namespace products {
-
-/// How an operand lies. A product sums over k; `outer` is a row of the first operand or a column of
-/// the second.
-enum class layout {
-  inner_first,  ///< (outers, inner): the k of one outer are neighbours
-  outer_first   ///< (inner, outers): the outers of one k are neighbours
-};
-
-/// A layout as a type.
-template <layout Order>
-using layout_constant = std::integral_constant<layout, Order>;
-
-/// An operand in memory, in lines of neighbours.
-struct operand {
-  const float* data;
-  std::int64_t stride;  ///< floats from one line to the next
-  layout order = layout::inner_first;
-  std::int64_t batch_stride = 0;  ///< floats from one matrix of a batch to the next
-};
 
 /// Where the results go, row by row.
 struct destination {
