@@ -158,7 +158,7 @@ TEST_CASE("a plan file is refused with its name, the line, and what was wanted",
     refused(h + "\n" + line + "\nplans: 1\n", "2: wanted " + form + ", got '" + line + "'");
   }
   std::string numbers;
-  for (std::size_t i = 0; i < plan_key_members.size(); ++i) numbers += "1 ";  // only cuBLASLt
+  for (std::size_t i = 0; i < plan_numbers{}.size(); ++i) numbers += "1 ";  // only cuBLASLt
   for (const std::string who : {"1 kernel mma", "kernel", "kernel ", "kernel x", "kernel mma",
                                 "kernel cublaslt", "oracle x", "cublaslt", "cublaslt 12ab", ""}) {
     const std::string line = numbers + who;

@@ -89,7 +89,7 @@ inline void write_plans(std::ostream& to, const std::string& header,
                         const std::vector<saved_plan>& plans) {
   to << header << '\n';
   for (const auto& [key, plan] : plans) {
-    for (const auto member : plan_key_members) to << key.*member << ' ';
+    for (const std::int64_t number : numbers_of(key)) to << number << ' ';
     to << (plan.by == kernel::cublaslt ? "cublaslt " + hex_of(plan.algorithm)
                                        : std::string("kernel ") + to_string(plan.by))
        << '\n';
@@ -130,8 +130,9 @@ class plan_reader {
   saved_plan parse(const std::string& line) const {
     std::istringstream text(line);
     saved_plan result;
-    plan_key& key = result.first;
-    for (const auto member : plan_key_members) text >> key.*member;
+    plan_numbers numbers{};
+    for (std::int64_t& number : numbers) text >> number;
+    result.first = key_of(numbers);
     std::string who, what;
     text >> who;
     text.ignore(1);
@@ -139,7 +140,7 @@ class plan_reader {
     chosen& plan = result.second;
     const bool known = who == "cublaslt" ? algorithm_from(what, plan.algorithm)
                                          : who == "kernel" && own_kernel_from(what, plan.by);
-    if (!known || (key.candidates & candidates::bit(plan.by)) == 0) {
+    if (!known || (result.first.candidates & candidates::bit(plan.by)) == 0) {
       reject("numbers, then 'cublaslt' and an algorithm or 'kernel' and a name", line);
     }
     return result;

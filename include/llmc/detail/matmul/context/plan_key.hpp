@@ -2,10 +2,10 @@
 /// What the choice of a product's kernel, and so its bits, depends on. Plain C++.
 #pragma once
 
-#include <algorithm>
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
 
 #include <llmc/detail/matmul/kernels.hpp>
 #include <llmc/detail/matmul/product.hpp>
@@ -43,46 +43,24 @@ struct plan_key {
   std::int64_t candidates;  ///< what this build has on this device, see candidates::set
 };
 
-/// Its members, in the order of plan files.
-inline constexpr std::array plan_key_members{
-    &plan_key::rows,
-    &plan_key::columns,
-    &plan_key::inner,
-    &plan_key::batch,
-    &plan_key::scaled,
-    &plan_key::out_stride,
-    &plan_key::inp1_stride,
-    &plan_key::inp2_stride,
-    &plan_key::out_batch_stride,
-    &plan_key::inp1_batch_stride,
-    &plan_key::inp2_batch_stride,
-    &plan_key::inp1_layout,
-    &plan_key::inp2_layout,
-    &plan_key::out,
-    &plan_key::inp1,
-    &plan_key::inp2,
-    &plan_key::bias,
-    &plan_key::before_gelu,
-    &plan_key::gelu_inp,
-    &plan_key::residual,
-    &plan_key::column_sums,
-    &plan_key::arithmetic,
-    &plan_key::allowed,
-    &plan_key::candidates,
-};
-static_assert(sizeof(plan_key) == plan_key_members.size() * sizeof(std::int64_t),
-              "every member is in the list");
+/// The same in the order of plan files, to go through.
+using plan_numbers = std::array<std::int64_t, sizeof(plan_key) / sizeof(std::int64_t)>;
+inline plan_numbers numbers_of(const plan_key& key) {
+  plan_numbers numbers;
+  std::memcpy(numbers.data(), &key, sizeof key);
+  return numbers;
+}
+inline plan_key key_of(const plan_numbers& numbers) {
+  plan_key key;
+  std::memcpy(&key, numbers.data(), sizeof key);
+  return key;
+}
 
 inline bool operator==(const plan_key& a, const plan_key& b) {
-  return std::all_of(plan_key_members.begin(), plan_key_members.end(),
-                     [&](auto member) { return a.*member == b.*member; });
+  return numbers_of(a) == numbers_of(b);
 }
-/// The order of plan files.
 inline bool operator<(const plan_key& a, const plan_key& b) {
-  for (const auto member : plan_key_members) {
-    if (a.*member != b.*member) return a.*member < b.*member;
-  }
-  return false;
+  return numbers_of(a) < numbers_of(b);
 }
 
 /// The alignment that may be promised for a pointer. No kernel asks for more than 16 bytes, and a
@@ -134,8 +112,8 @@ inline plan_key key_of(const product& p, const candidates& among) {
 struct plan_key_hash {
   std::size_t operator()(const plan_key& key) const {
     std::uint64_t hash = 0;
-    for (const auto member : plan_key_members) {
-      hash = (hash ^ static_cast<std::uint64_t>(key.*member)) * 0x9e3779b97f4a7c15u;
+    for (const std::int64_t number : numbers_of(key)) {
+      hash = (hash ^ static_cast<std::uint64_t>(number)) * 0x9e3779b97f4a7c15u;
       hash ^= hash >> 32;
     }
     return static_cast<std::size_t>(hash);
