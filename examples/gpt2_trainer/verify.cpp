@@ -147,8 +147,8 @@ struct tolerances {
   double worst;
 };
 tolerances tolerances_of(llmc::precision arithmetic) {
-  if (arithmetic == llmc::precision::tf32) return {2e-2, 5e-2};
-  return {2e-4, 1e-3};
+  if (llmc::facts_of(arithmetic).is_exact()) return {2e-4, 1e-3};
+  return {2e-2, 5e-2};
 }
 
 bool verify(const verify_options& options) {

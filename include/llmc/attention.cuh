@@ -14,7 +14,6 @@
 #include <cstddef>
 #include <cstdint>
 
-#include <llmc/detail/attention/arrays.cuh>
 #include <llmc/detail/attention/flash/flash.cuh>
 #include <llmc/detail/attention/gradient.cuh>
 #include <llmc/detail/attention/materialised.cuh>

@@ -30,7 +30,7 @@ constexpr gpt2_config wide{64, 257, 384, 1, 12, 768};
 /// adds rounding errors of a random walk over its sums, 2^-24 * sqrt(terms): about 1e-6 in all, of
 /// which the worst of many thousand elements is several times that. TF32 rounds operands to 2^-11.
 double tolerance_of(precision arithmetic) {
-  return arithmetic == precision::tf32 ? 3e-2 : 3e-5;
+  return llmc::facts_of(arithmetic).is_exact() ? 3e-5 : 3e-2;
 }
 
 struct reference_model {
@@ -96,7 +96,7 @@ TEST_CASE("model on the GPU: ten steps of training agree with the reference in d
   LLMC_REQUIRE_BACKEND(machine, arithmetic);
   const auto config = GENERATE(as<gpt2_config>{}, awkward, wide);
   INFO(to_string(arithmetic) << ", " << config.channels << " channels");
-  const bool is_exact = arithmetic != precision::tf32;
+  const bool is_exact = llmc::facts_of(arithmetic).is_exact();
   gpt2<float> actual(config, *machine, 3, 37);
   reference_model expected(config, 3, 37);
   const std::vector<float> parameters = gpt2_trainer::initialise(actual.layout(), 42);

@@ -56,9 +56,9 @@ multiprocessor_rates rates_of(int major, int minor) {
 peak_rates peak_of(int device, precision arithmetic) {
   const multiprocessor_rates rates = rates_of(attribute(cudaDevAttrComputeCapabilityMajor, device),
                                               attribute(cudaDevAttrComputeCapabilityMinor, device));
-  double products_per_clock = rates.fp32;
-  if (arithmetic == precision::tf32) products_per_clock = std::max(rates.fp32, rates.tf32);
-  if (arithmetic == precision::tf32x3) products_per_clock = std::max(rates.fp32, rates.tf32 / 3);
+  const llmc::precision_facts& facts = llmc::facts_of(arithmetic);
+  const double on_tensor_cores = facts.on_tensor_cores() ? rates.tf32 / facts.products : 0;
+  const double products_per_clock = std::max(rates.fp32, on_tensor_cores);
   constexpr double hertz_per_kilohertz = 1000;
   constexpr double transfers_per_clock = 2;
   return {2 * products_per_clock * attribute(cudaDevAttrMultiProcessorCount, device) *
@@ -243,7 +243,8 @@ class cuda_backend final : public backend<float>, public product_tuner {
   void classifier_forward_backward(float* logits, float* losses, std::uint64_t* out_of_range,
                                    const std::int32_t* targets, llmc::classifier_shape shape,
                                    float dloss) override {
-    llmc::classifier_forward_backward(logits, losses, out_of_range, targets, shape, {dloss}, stream_);
+    llmc::classifier_forward_backward(logits, losses, out_of_range, targets, shape, {dloss},
+                                      stream_);
   }
 
   void loss_sum(double* sum, const float* losses, std::int64_t count, accumulation mode) override {

@@ -11,15 +11,16 @@ namespace {
 using llmc::precision;
 using llmc_registry::stopwatch;
 
-/// Useful operations a second: three TF32 products make one of tf32x3, which a card without fast
-/// ones computes as ieee.
+/// Useful operations a second, where several products on tensor cores may make one; a card without
+/// fast ones computes that as ieee.
 double product_flops(const stopwatch& watch, precision arithmetic) {
   constexpr double flops_per_teraflop = 1e12;
   const auto rate = [&](precision p) {
     return flops_per_teraflop * llmc_registry::product_rate(watch, p);
   };
-  if (arithmetic != precision::tf32x3) return rate(arithmetic);
-  return std::max(rate(precision::tf32) / 3, rate(precision::ieee));
+  const int products = llmc::facts_of(arithmetic).products;
+  if (products == 1) return rate(arithmetic);
+  return std::max(rate(precision::tf32) / products, rate(precision::ieee));
 }
 
 }  // namespace

@@ -9,7 +9,6 @@
 #include <cstddef>
 #include <cstdint>
 
-#include <llmc/detail/attention/arrays.cuh>
 #include <llmc/detail/attention/flash/flash.cuh>
 #include <llmc/detail/attention/materialised.cuh>
 #include <llmc/detail/attention/naive.cuh>

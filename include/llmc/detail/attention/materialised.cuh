@@ -12,7 +12,7 @@
 #include <cmath>
 #include <cstdint>
 
-#include <llmc/detail/attention/arrays.cuh>
+#include <llmc/detail/attention/flash/problem.cuh>
 #include <llmc/detail/attention/heads.cuh>
 #include <llmc/detail/attention/softmax.cuh>
 #include <llmc/detail/checks.hpp>

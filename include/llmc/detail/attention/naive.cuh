@@ -7,7 +7,7 @@
 #include <cmath>
 #include <cstdint>
 
-#include <llmc/detail/attention/arrays.cuh>
+#include <llmc/detail/attention/flash/problem.cuh>
 #include <llmc/detail/launch.cuh>
 #include <llmc/detail/namespace.hpp>
 #include <llmc/device/memory/pack.cuh>

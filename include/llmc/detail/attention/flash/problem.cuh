@@ -1,13 +1,13 @@
 /// @file
-/// What all kernels of fused attention share: the extents, which block does what, and how rows of
-/// a head are read and written at any head size and alignment.
+/// What all kernels of fused attention share: arrays, extents, which block does what, and how rows
+/// of a head are read and written at any head size and alignment.
 #pragma once
 
 #include <llmc/detail/cuda_only.hpp>
 
 #include <cstdint>
 
-#include <llmc/detail/attention/arrays.cuh>
+#include <llmc/detail/checks.hpp>
 #include <llmc/detail/namespace.hpp>
 #include <llmc/types.hpp>
 
@@ -31,6 +31,38 @@ struct flash_problem {
   int head_size;       ///< HS
   row_access access;
   float scale;  ///< 1 / sqrt(HS)
+};
+
+/// The arrays of attention_forward and attention_backward, by any variant, and their checks.
+struct attention_forward_arrays {
+  float* out;
+  float* lse;
+  const float* qkv;
+
+  void require(const char* function) const {
+    checks::require_pointer(function, "out", out);
+    checks::require_pointer(function, "lse", lse);
+    checks::require_pointer(function, "qkv", qkv);
+  }
+};
+
+struct attention_backward_arrays {
+  float* dqkv;
+  const float* dout;
+  const float* qkv;
+  const float* out;
+  const float* lse;
+  float* delta = nullptr;      ///< (B, NH, T), of the workspace
+  float* dqkv_sums = nullptr;  ///< (B, blocks of rows, 3, NH, HS), of the workspace: the sums of
+                               ///< dqkv over the rows of each block; null: not wanted
+
+  void require(const char* function) const {
+    checks::require_pointer(function, "dqkv", dqkv);
+    checks::require_pointer(function, "dout", dout);
+    checks::require_pointer(function, "qkv", qkv);
+    checks::require_pointer(function, "out", out);
+    checks::require_pointer(function, "lse", lse);
+  }
 };
 
 inline constexpr float log2_of_e = 1.4426950408889634f;
