@@ -2,7 +2,6 @@
 //
 //     scale  = 1 / sqrt(sum_c inp[c]^2 / C + epsilon)
 //     out[c] = inp[c] * scale * weight[c]
-#pragma once
 
 #include <cuda_runtime.h>
 

@@ -98,14 +98,8 @@ struct layernorm_forward_arrays {
 
 // ---- a row in registers ----
 
-/// The blocks that a multiprocessor must hold to keep the memory busy: 768 threads, of which each
-/// has 80 registers. 0: any number, since more numbers do not fit in these.
-constexpr int blocks_with_row_in_registers(int block_size, int floats) {
-  return floats <= 24 && block_size < 768 ? 768 / block_size : 0;
-}
-
 template <int Width, int Floats, class Group, int BlockSize, class Input>
-__global__ void __launch_bounds__(BlockSize, blocks_with_row_in_registers(BlockSize, Floats))
+__global__ void __launch_bounds__(BlockSize)
     layernorm_forward_registers_kernel(layernorm_forward_arrays<Input> a, row_shape shape,
                                        float epsilon) {
   __shared__ typename Group::storage storage;

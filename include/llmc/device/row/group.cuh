@@ -49,8 +49,9 @@ class row_group {
     }
   }
   __device__ __forceinline__ static int rank() {
-    const int thread = static_cast<int>(threadIdx.x);
-    return is_block ? thread : is_warp ? thread % warp_size : 0;
+    // By the unsigned remainder the compiler knows that offsets from it are not negative.
+    const unsigned thread = threadIdx.x;
+    return static_cast<int>(is_block ? thread : is_warp ? thread % warp_size : 0u);
   }
   /// Groups in a block.
   static constexpr int per_block(int block_size) {
