@@ -1,6 +1,5 @@
 /// @file
-/// Copies of llmc in one process: two files of one program for 90 and 90a, and two shared libraries
-/// for different architectures.
+/// Copies of llmc in one process: two shared libraries for different architectures.
 #include <llmc/error.hpp>
 #include <llmc/reference/layernorm.hpp>
 
@@ -29,19 +28,11 @@ void check_result(normalise_function normalise) {
   check_close("out", normalise(inp, shape), expected, sum_tolerance(65, 4.0));
 }
 
-bool is_hopper() {
-  int major = 0;
-  check_cuda(cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, 0));
-  return major == 9;
-}
-
 }  // namespace
 
 TEST_CASE("each copy of a launcher refuses wrong arguments", "[linkage]") {
-  for (const normalise_function normalise :
-       {normalise_shared_75, normalise_shared_80, normalise_sm_90, normalise_sm_90a}) {
-    check_refusal(normalise);
-  }
+  check_refusal(normalise_shared_75);
+  check_refusal(normalise_shared_80);
 }
 
 TEST_CASE("an error of one shared library, which it refuses with, is caught in another",
@@ -54,11 +45,4 @@ TEST_CASE("two shared libraries for different architectures work in one process"
   LLMC_REQUIRE_GPU();
   check_result(normalise_shared_75);
   check_result(normalise_shared_80);
-}
-
-TEST_CASE("two files of one program work for 90 and 90a", "[linkage]") {
-  LLMC_REQUIRE_GPU();
-  if (!is_hopper()) LLMC_SKIP("needs compute capability 9.0");
-  check_result(normalise_sm_90);
-  check_result(normalise_sm_90a);
 }

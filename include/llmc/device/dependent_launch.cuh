@@ -18,11 +18,11 @@ namespace device {
 /// Whether all code of this build is for architectures that can wait. Code for older ones may run
 /// on newer cards, too, and would not wait there. Before CUDA 12.3 graphs could not capture it.
 __host__ __device__ constexpr bool has_dependent_launch() {
-  if (CUDART_VERSION < 12030) return false;
+  bool all_can_wait = CUDART_VERSION >= 12030;
   for (const int architecture : {__CUDA_ARCH_LIST__}) {
-    if (architecture < 900) return false;
+    all_can_wait = all_can_wait && architecture >= 900;
   }
-  return true;
+  return all_can_wait;
 }
 
 /// The next kernel may come as soon as all blocks of this one have called this or ended.

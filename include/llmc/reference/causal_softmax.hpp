@@ -5,7 +5,6 @@
 
 #include <algorithm>
 #include <cstdint>
-#include <vector>
 
 #include <llmc/detail/attention/scores.hpp>
 #include <llmc/detail/checks.hpp>
@@ -21,12 +20,11 @@ void causal_softmax_forward(Real* out, const Real* inp, attention_shape shape, d
   const std::int64_t rows = checks::require_scores(function, shape);
   checks::require_finite_at_least(function, "scale", scale, 0.0);
   const std::int64_t T = shape.sequence;
-  parallel_for(rows, [&](std::int64_t row) {
+  parallel_for(rows, T, [&](std::int64_t row, double* scores) {
     const std::int64_t visible = row % T + 1;
-    std::vector<double> scores(inp + row * T, inp + row * T + visible);
-    for (double& score : scores) score *= scale;
-    const softmax_statistics statistics = softmax_row_statistics(scores.data(), visible);
-    std::transform(scores.begin(), scores.end(), out + row * T,
+    for (std::int64_t j = 0; j < visible; ++j) scores[j] = scale * inp[row * T + j];
+    const softmax_statistics statistics = softmax_row_statistics(scores, visible);
+    std::transform(scores, scores + visible, out + row * T,
                    [&](double score) { return static_cast<Real>(statistics.probability(score)); });
     std::fill(out + row * T + visible, out + (row + 1) * T, Real{0});
   });

@@ -39,17 +39,20 @@ void encoder_forward(Real* out, std::uint64_t* out_of_range, const std::int32_t*
   }
 }
 
-/// Sums the rows `dout[row_of(0)] ... dout[row_of(count - 1)]` into `gradient`.
+/// Sums the rows `dout[row_of(0)] ... dout[row_of(count - 1)]` into `gradient`, by way of `sums`.
 template <class Real, class RowOf>
-void encoder_sum_rows(Real* gradient, const Real* dout, std::int64_t count, std::int64_t channels,
-                      RowOf row_of, accumulation mode) {
-  std::vector<double> sums(static_cast<std::size_t>(channels), 0.0);
-  if (mode == accumulation::add) sums.assign(gradient, gradient + channels);
+void encoder_sum_rows(Real* gradient, double* sums, const Real* dout, std::int64_t count,
+                      std::int64_t channels, RowOf row_of, accumulation mode) {
+  if (mode == accumulation::add) {
+    std::copy(gradient, gradient + channels, sums);
+  } else {
+    std::fill(sums, sums + channels, 0.0);
+  }
   for (std::int64_t i = 0; i < count; ++i) {
     const Real* row = dout + row_of(i) * channels;
-    for (std::size_t c = 0; c < sums.size(); ++c) sums[c] += row[c];
+    for (std::int64_t c = 0; c < channels; ++c) sums[c] += row[c];
   }
-  std::transform(sums.begin(), sums.end(), gradient,
+  std::transform(sums, sums + channels, gradient,
                  [](double sum) { return static_cast<Real>(sum); });
 }
 
@@ -58,9 +61,9 @@ void encoder_backward(Real* dwte, Real* dwpe, const std::int32_t* tokens, const 
                       encoder_shape shape, accumulation dwte_mode, accumulation dwpe_mode) {
   checks::require_shape("llmc::reference::encoder_backward", shape);
   const std::int64_t C = shape.channels;
-  parallel_for(shape.sequence, [&](std::int64_t t) {
+  parallel_for(shape.sequence, C, [&](std::int64_t t, double* sums) {
     const auto row_of = [&](std::int64_t b) { return b * shape.sequence + t; };
-    encoder_sum_rows(dwpe + t * C, dout, shape.batch, C, row_of, dwpe_mode);
+    encoder_sum_rows(dwpe + t * C, sums, dout, shape.batch, C, row_of, dwpe_mode);
   });
 
   // The rows of each token, so that different tokens can be summed at the same time.
@@ -69,12 +72,12 @@ void encoder_backward(Real* dwte, Real* dwpe, const std::int32_t* tokens, const 
     if (!has_token(shape, tokens[row])) continue;
     rows_of[static_cast<std::size_t>(tokens[row])].push_back(row);
   }
-  parallel_for(shape.vocabulary, [&](std::int64_t token) {
+  parallel_for(shape.vocabulary, C, [&](std::int64_t token, double* sums) {
     const std::vector<std::int64_t>& rows = rows_of[static_cast<std::size_t>(token)];
     if (rows.empty() && dwte_mode == accumulation::add) return;
     const auto row_of = [&](std::int64_t i) { return rows[static_cast<std::size_t>(i)]; };
-    encoder_sum_rows(dwte + token * C, dout, static_cast<std::int64_t>(rows.size()), C, row_of,
-                     dwte_mode);
+    encoder_sum_rows(dwte + token * C, sums, dout, static_cast<std::int64_t>(rows.size()), C,
+                     row_of, dwte_mode);
   });
 }
 

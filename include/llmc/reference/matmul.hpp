@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <cstdint>
-#include <vector>
 
 #include <llmc/detail/checks.hpp>
 #include <llmc/reference/parallel.hpp>
@@ -77,24 +76,22 @@ void matmul_backward(Real* dinp, Real* dweight, Real* dbias, const Real* dout, c
   };
 
   if (dinp != nullptr) {
-    parallel_for(rows, [&](std::int64_t row) {
-      std::vector<double> sums(static_cast<std::size_t>(C), 0.0);
+    parallel_for(rows, C, [&](std::int64_t row, double* sums) {
+      std::fill(sums, sums + C, 0.0);
       for (std::int64_t o = 0; o < OC; ++o) {
-        add_scaled(sums.data(), static_cast<double>(dout[row * OC + o]), weight + o * C, C);
+        add_scaled(sums, static_cast<double>(dout[row * OC + o]), weight + o * C, C);
       }
-      std::transform(sums.begin(), sums.end(), dinp + row * C,
+      std::transform(sums, sums + C, dinp + row * C,
                      [](double sum) { return static_cast<Real>(sum); });
     });
   }
   if (dweight != nullptr) {
-    parallel_for(OC, [&](std::int64_t o) {
-      std::vector<double> sums(static_cast<std::size_t>(C), 0.0);
+    parallel_for(OC, C, [&](std::int64_t o, double* sums) {
+      std::fill(sums, sums + C, 0.0);
       for (std::int64_t row = 0; row < rows; ++row) {
-        add_scaled(sums.data(), static_cast<double>(dout[row * OC + o]), inp + row * C, C);
+        add_scaled(sums, static_cast<double>(dout[row * OC + o]), inp + row * C, C);
       }
-      for (std::int64_t c = 0; c < C; ++c) {
-        put(dweight[o * C + c], sums[static_cast<std::size_t>(c)]);
-      }
+      for (std::int64_t c = 0; c < C; ++c) put(dweight[o * C + c], sums[c]);
     });
   }
   if (dbias != nullptr) matmul_bias_backward(dbias, dout, {rows, OC}, mode);
