@@ -33,7 +33,7 @@ void interrupt(int signal) {
 
 /// The options of a resumed run are those it was started with, unless the command line has others.
 run_setup resume(int argc, char** argv, const run_options& given) {
-  checkpoint saved = find_resumed(given.resume);
+  checkpoint saved = find_resumed(*given.resume);
   run_options before = options_from_json(saved.state.options);
   before.out = saved.paths.state.parent_path().string();
   const run_options now = parse_options(argc, argv, before).options;
@@ -47,8 +47,8 @@ int run(int argc, char** argv) {
     std::fputs(parsed.help->c_str(), stdout);
     return 0;
   }
-  run_setup setup = parsed.options.resumed ? resume(argc, argv, parsed.options)
-                                           : prepare(parsed.options, std::nullopt);
+  run_setup setup = parsed.options.resume ? resume(argc, argv, parsed.options)
+                                          : prepare(parsed.options, std::nullopt);
   std::signal(SIGINT, interrupt);
   std::signal(SIGTERM, interrupt);
   const run_end end = train(std::move(setup), interrupted);

@@ -30,9 +30,7 @@ inline constexpr std::array recompute_choices{recompute_choice::none, recompute_
 
 /// The value of --plans for products that are not tuned.
 inline constexpr const char* no_plans = "off";
-/// Steps of a benchmark or a profile for which no number is given, and those that run before them.
-inline constexpr std::int64_t default_benchmark_steps = 50;
-inline constexpr std::int64_t default_profile_steps = 10;
+/// Steps of a benchmark or a profile that are not timed.
 inline constexpr std::int64_t warm_up_steps = 10;
 
 /// What was asked for. Optional numbers have defaults that depend on the model, the data or the
@@ -88,9 +86,7 @@ struct run_options {
   std::optional<std::int64_t> profile;  ///< steps whose calls are timed
   std::string profile_json;
 
-  /// --resume: where to go on; empty with `resumed` set: the latest default folder.
-  bool resumed = false;
-  std::string resume;
+  std::optional<std::string> resume;  ///< where to go on; empty: the latest default folder
 };
 
 /// What the command line asks for, or the text that answers it.

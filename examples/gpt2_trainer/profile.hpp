@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "gpt2/machine/backend.hpp"
-#include "gpt2/machine/profiled_backend.hpp"
+#include "gpt2/machine/call_profile.hpp"
 #include "gpt2/model/config.hpp"
 
 namespace gpt2_trainer {

@@ -14,8 +14,9 @@
 #include "benchmark.hpp"
 #include "gpt2/data/dataset.hpp"
 #include "gpt2/data/text.hpp"
-#include "gpt2/machine/profiled_backend.hpp"
+#include "gpt2/machine/call_profile.hpp"
 #include "gpt2/model/gpt2.hpp"
+#include "gpt2/model/operations.hpp"
 #include "gpt2/model/sampling.hpp"
 #include "gpt2/run/report.hpp"
 #include "gpt2/run/schedule.hpp"
@@ -43,10 +44,6 @@ std::string describe(const gpt2_config& c) {
   return std::to_string(c.layers) + " layers, " + std::to_string(c.heads) + " heads, " +
          std::to_string(c.channels) + " channels, context " + std::to_string(c.max_sequence) +
          ", vocabulary " + std::to_string(c.vocabulary);
-}
-
-double matrix_weights(const gpt2_config& c) {
-  return static_cast<double>(c.layers * 12 * c.channels * c.channels + c.vocabulary * c.channels);
 }
 
 /// One run: what `train` sets up once, and the steps of its loop.
@@ -114,9 +111,9 @@ class run {
     return run_end::done;
   }
 
-  /// `calls` is the machine of this run's setup, and `ceilings` is what it reached.
-  run_end profile(profiled_backend& calls, const measured_rates& ceilings,
-                  const volatile std::sig_atomic_t& interrupted) {
+  /// `ceilings` is what the machine reached.
+  run_end profile(const measured_rates& ceilings, const volatile std::sig_atomic_t& interrupted) {
+    call_profile calls(*setup_.machine);
     introduce();
     tune();
     const std::vector<double> seconds = time_steps(steps_ - *options_.profile, interrupted);
@@ -128,8 +125,9 @@ class run {
     }
     exchange(std::nullopt);
     if (done_ < steps_) return run_end::interrupted;
-    const profile_result result{calls.description(),   setup_.config, batch_,         sequence_,
-                                *options_.total_batch, ceilings,      calls.finish(), seconds};
+    const profile_result result{
+        setup_.machine->description(), setup_.config, batch_,         sequence_,
+        *options_.total_batch,         ceilings,      calls.finish(), seconds};
     report_.note(profile_table(result));
     if (!options_.profile_json.empty()) write_profile(options_.profile_json, result);
     return run_end::done;
@@ -381,31 +379,10 @@ class run {
 run_end profile(run_setup setup, const volatile std::sig_atomic_t& interrupted) {
   const measured_rates ceilings =
       setup.machine->measure_rates();  // before a model takes the memory
-  std::unique_ptr<profiled_backend> machine = make_profiled_backend(std::move(setup.machine));
-  profiled_backend& calls = *machine;
-  setup.machine = std::move(machine);
-  return run(std::move(setup)).profile(calls, ceilings, interrupted);
+  return run(std::move(setup)).profile(ceilings, interrupted);
 }
 
 }  // namespace
-
-double model_operations(const gpt2_config& c, std::int64_t tokens, std::int64_t sequence) {
-  // Each weight of a matrix takes part in a product of 2 operations a token forward and twice that
-  // backward. A token attends to T / 2 others on average, with two products per layer.
-  const auto attention = static_cast<double>(c.layers * c.channels * sequence);
-  return 6 * (matrix_weights(c) + attention) * static_cast<double>(tokens);
-}
-
-double ideal_seconds(const gpt2_config& c, std::int64_t tokens, std::int64_t sequence,
-                     std::int64_t micro_batches, const peak_rates& peak) {
-  if (peak.flops_per_second <= 0 || peak.bytes_per_second <= 0) return 0;
-  const double operations = model_operations(c, tokens, sequence);
-  // AdamW reads parameters, gradients and both moments and writes all but the gradients; every
-  // micro-batch reads the parameters twice and writes their gradients.
-  const double bytes =
-      sizeof(float) * matrix_weights(c) * (7 + 3 * static_cast<double>(micro_batches));
-  return std::max(operations / peak.flops_per_second, bytes / peak.bytes_per_second);
-}
 
 run_end train(run_setup setup, const volatile std::sig_atomic_t& interrupted) {
   if (setup.options.profile) return profile(std::move(setup), interrupted);

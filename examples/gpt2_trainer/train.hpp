@@ -3,22 +3,10 @@
 #pragma once
 
 #include <csignal>
-#include <cstdint>
 
-#include "gpt2/machine/backend.hpp"
-#include "gpt2/model/config.hpp"
 #include "setup.hpp"
 
 namespace gpt2_trainer {
-
-/// The floating-point operations of a step over this many tokens that any implementation needs.
-double model_operations(const gpt2_config& config, std::int64_t tokens, std::int64_t sequence);
-
-/// The least time that a step over this many tokens can take: the larger of its floating-point
-/// operations and of the bytes that parameters, gradients and moments must move, each at the
-/// hardware's peak. 0 where the peak is not known.
-double ideal_seconds(const gpt2_config& config, std::int64_t tokens, std::int64_t sequence,
-                     std::int64_t micro_batches, const peak_rates& peak);
 
 enum class run_end { done, interrupted };
 

@@ -1,7 +1,6 @@
 /// @file
 /// gpt2_verify: runs a model over the batch of an llm.c debug state and compares logits, loss and
 /// gradients with those of the state.
-#include <CLI/CLI.hpp>
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
@@ -10,12 +9,11 @@
 #include <string>
 #include <vector>
 
-#include "gpt2/files/checkpoint.hpp"
-#include "gpt2/files/file_header.hpp"
-#include "gpt2/input_error.hpp"
+#include "gpt2/files/debug_state.hpp"
+#include "gpt2/files/model_file.hpp"
 #include "gpt2/machine/machine.hpp"
 #include "gpt2/model/gpt2.hpp"
-#include "gpt2/run/choice.hpp"
+#include "gpt2/run/option_table.hpp"
 
 namespace {
 
@@ -30,75 +28,6 @@ struct verify_options {
   std::optional<double> relative;
   std::optional<double> worst;
 };
-
-struct debug_state {
-  std::int64_t batch;
-  std::int64_t sequence;
-  std::vector<std::int32_t> tokens;
-  std::vector<std::int32_t> targets;
-  std::vector<float> logits;
-  std::vector<float> loss;
-  std::vector<float> gradients;
-};
-
-/// Reads arrays that follow each other in a file.
-class array_reader {
- public:
-  explicit array_reader(const input_file& input) : input_(input) {}
-
-  template <class Number>
-  std::vector<Number> next(std::int64_t count) {
-    std::vector<Number> values(static_cast<std::size_t>(count));
-    const std::size_t bytes = values.size() * sizeof(Number);
-    input_.read(values.data(), bytes, offset_);
-    offset_ += static_cast<std::int64_t>(bytes);
-    return values;
-  }
-
- private:
-  const input_file& input_;
-  std::int64_t offset_ = header_bytes;
-};
-
-void require_extent(const input_file& input, const char* name, std::int64_t value,
-                    std::int64_t most) {
-  if (value >= 1 && value <= most) return;
-  throw input_error(input.path().string() + ": " + name + " must be between 1 and " +
-                    std::to_string(most) + ", got " + std::to_string(value));
-}
-
-debug_state read_debug_state(const fs::path& path, const gpt2_config& config) {
-  const input_file input(path);
-  const file_header header = read_header(input, debug_state_kind);
-  const std::int64_t B = header[2];
-  const std::int64_t T = header[3];
-  require_extent(input, "batch", B, 1 << 20);
-  require_extent(input, "sequence", T, config.max_sequence);
-  const std::int64_t parameters = parameter_layout(config).count();
-  constexpr std::int64_t number_bytes = 4;
-  require_size(input, header_bytes +
-                          number_bytes * (2 * B * T + B * T * config.vocabulary + 1 + parameters));
-  array_reader read(input);
-  debug_state state{B, T, {}, {}, {}, {}, {}};
-  state.tokens = read.next<std::int32_t>(B * T);
-  state.targets = read.next<std::int32_t>(B * T);
-  state.logits = read.next<float>(B * T * config.vocabulary);
-  state.loss = read.next<float>(1);
-  state.gradients = read.next<float>(parameters);
-  return state;
-}
-
-/// llm.c's naming: gpt2_124M_debug_state.bin belongs to gpt2_124M.bin.
-fs::path checkpoint_beside(const fs::path& state) {
-  const std::string suffix = "_debug_state";
-  std::string name = state.filename().string();
-  const std::size_t place = name.rfind(suffix);
-  if (place == std::string::npos) {
-    throw input_error(state.string() + ": the name must end in " + suffix +
-                      ".bin for its checkpoint to be known; otherwise give --checkpoint");
-  }
-  return state.parent_path() / name.erase(place, suffix.size());
-}
 
 /// Compares tensors and prints a line for each.
 class comparison_table {
@@ -185,20 +114,6 @@ bool verify(const verify_options& options) {
   return table.all_ok();
 }
 
-/// An option that takes one of a few words.
-template <class Enum, std::size_t Count>
-void add_choice(CLI::App& app, const char* name, Enum& value,
-                const std::array<Enum, Count>& choices, const char* help) {
-  const auto set = [&value, name, choices](const std::string& text) {
-    try {
-      value = parse_choice(choices, text);
-    } catch (const input_error& error) {
-      throw CLI::ValidationError(name, error.what());
-    }
-  };
-  app.add_option_function<std::string>(name, set, help)->type_name(joined_words(choices, "|"));
-}
-
 constexpr const char* summary =
     "Compares llmc with an llm.c debug state (version 2): runs forward and backward over the "
     "state's batch and prints, for the logits, the loss and the gradient of each parameter, two "
@@ -207,33 +122,31 @@ constexpr const char* summary =
     "  worst     largest difference / largest element of the state; at most 1e-3, tf32: 5e-2\n"
     "Exit status: 0 if all are OK, 1 if one is not, 2 if they could not be compared.";
 
+using opt = verify_options;
+
+const option_table<verify_options> table{
+    {"Options",
+     {with_required(text("state", &opt::state, "STATE.bin",
+                         "llm.c's debug state, such as gpt2_124M_debug_state.bin")),
+      text("--checkpoint", &opt::checkpoint, "FILE",
+           "the state's model [the same name without _debug_state]"),
+      choice("--backend", &opt::backend, backend_choices, "[auto: CUDA where there is a device]"),
+      choice("--precision", &opt::precision, llmc::precisions,
+             "of matrix products on CUDA; ieee uses tf32x3 in attention [ieee]"),
+      number("--relative", &opt::relative, {0}, "another bound of the relative error"),
+      number("--worst", &opt::worst, {0}, "another bound of the worst error")}}};
+
 }  // namespace
 
 int main(int argc, char** argv) {
-  verify_options options;
-  CLI::App app(summary, "gpt2_verify");
-  app.add_option("state", options.state, "llm.c's debug state, such as gpt2_124M_debug_state.bin")
-      ->required()
-      ->type_name("STATE.bin");
-  app.add_option("--checkpoint", options.checkpoint,
-                 "the state's model [the same name without _debug_state]")
-      ->type_name("FILE");
-  add_choice(app, "--backend", options.backend, backend_choices,
-             "[auto: CUDA where there is a device]");
-  add_choice(app, "--precision", options.precision, llmc::precisions,
-             "of matrix products on CUDA; ieee uses tf32x3 in attention [ieee]");
-  app.add_option("--relative", options.relative, "another bound of the relative error")
-      ->type_name("X")
-      ->check(CLI::NonNegativeNumber);
-  app.add_option("--worst", options.worst, "another bound of the worst error")
-      ->type_name("X")
-      ->check(CLI::NonNegativeNumber);
   try {
-    app.parse(argc, argv);
+    verify_options options;
+    CLI::App app(summary, "gpt2_verify");
+    if (const auto help = parse_command_line(app, table, argc, argv, options)) {
+      std::printf("%s", help->c_str());
+      return 0;
+    }
     return verify(options) ? 0 : 1;
-  } catch (const CLI::CallForHelp&) {
-    std::printf("%s", app.help().c_str());
-    return 0;
   } catch (const std::exception& error) {
     std::fprintf(stderr, "gpt2_verify: %s\n", error.what());
     return 2;

@@ -191,6 +191,19 @@ TEST_CASE("checkpoint: states that do not fit are refused", "[checkpoint]") {
   CHECK(refused() == paths.model.string() + ": cannot open: No such file or directory");
 }
 
+TEST_CASE("checkpoint: what a state of an older version lacks is named", "[checkpoint]") {
+  const temporary_folder folder;
+  const model_file model = small_model(1);
+  const checkpoint_paths paths = checkpoint_at(folder.path(), 200);
+  write_checkpoint(paths, model, small_state(model));
+  std::string bytes = read_file(paths.state);
+  bytes.replace(bytes.find("\"plans\""), 7, "\"plan_\"");
+  write_text(paths.state, bytes);
+  const std::string refused = message_of([&] { read_checkpoint(paths.state); });
+  CHECK(refused.find("a description of the training state is wanted") != std::string::npos);
+  CHECK(refused.find("'plans'") != std::string::npos);
+}
+
 TEST_CASE("checkpoint: a file that cannot be written leaves the old one", "[checkpoint]") {
   const temporary_folder folder;
   const auto path = write_text(folder / "a", "old");

@@ -5,6 +5,8 @@
 #include <filesystem>
 #include <fstream>
 
+#include <llmc/error.hpp>
+
 #include "../support/finite_difference.hpp"
 #include "gpt2/files/checkpoint.hpp"
 #include "gpt2/machine/reference_backend.hpp"
@@ -292,4 +294,28 @@ TEST_CASE("model: logits, loss, gradients and ten steps agree with PyTorch's", "
 
 TEST_CASE("model: in FP32, too", "[model]") {
   check_against_pytorch<float>(2e-5, 1e-3);
+}
+
+TEST_CASE("model: recordings are told apart by all that their calls depend on", "[model]") {
+  const auto differ = [](const gpt2_trainer::recorded_calls& a,
+                         const gpt2_trainer::recorded_calls& b) { return a < b || b < a; };
+  gpt2_trainer::recorded_calls none;
+  gpt2_trainer::recorded_calls zeros;
+  CHECK_FALSE(differ(none, zeros));
+  zeros.update = gpt2_trainer::recorded_calls::update_by{0, 0, 0, 0, 0};
+  CHECK(differ(none, zeros));  // an update by zeros is an update
+  gpt2_trainer::recorded_calls first = zeros;
+  gpt2_trainer::recorded_calls second = zeros;
+  first.gradients = gpt2_trainer::recorded_calls::gradients_of{2, 3, true, 2};
+  second.gradients = gpt2_trainer::recorded_calls::gradients_of{2, 3, false, 2};
+  CHECK(differ(first, zeros));
+  CHECK(differ(first, second));
+  second.gradients->overwrite = true;
+  CHECK_FALSE(differ(first, second));
+}
+
+TEST_CASE("model: what the CPU's layers refuse can be caught by its type", "[model]") {
+  const auto machine = make_reference_backend<float>();
+  CHECK_THROWS_AS(machine->run(gpt2_trainer::calls::gelu_forward<float>{nullptr, nullptr, -1}),
+                  llmc::invalid_argument);
 }

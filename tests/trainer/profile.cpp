@@ -6,7 +6,7 @@
 #include <memory>
 #include <utility>
 
-#include "gpt2/machine/profiled_backend.hpp"
+#include "gpt2/machine/call_profile.hpp"
 #include "gpt2/machine/reference_backend.hpp"
 #include "model_support.hpp"
 
@@ -22,10 +22,6 @@ constexpr std::int64_t t = 3;
 
 constexpr update_options options_at(std::int64_t step) {
   return {0.9f, 0.95f, 1e-8f, 0.1f, 1e-2f, 1.0f, step};
-}
-
-std::unique_ptr<profiled_backend> profiled_reference() {
-  return make_profiled_backend(make_reference_backend<float>());
 }
 
 /// All that a model holds after two steps of two micro-batches; `begin` and `end` are called round
@@ -73,28 +69,30 @@ TEST_CASE("profile: a step has the same bits while its calls are timed", "[profi
   const auto nothing = [] {};
   const auto plain = make_reference_backend<float>();
   const auto wanted = train(*plain, nothing, nothing);
-  const auto machine = profiled_reference();
+  const auto machine = make_reference_backend<float>();
+  call_profile profile(*machine);
   CHECK(train(*machine, nothing, nothing) == wanted);
   std::size_t calls = 0;
   const auto end = [&] {
-    machine->end_step();
-    calls = machine->finish().at(0).size();
+    profile.end_step();
+    calls = profile.finish().at(0).size();
   };
   CHECK(train(
-            *machine, [&] { machine->start(); }, end) == wanted);
+            *machine, [&] { profile.start(); }, end) == wanted);
   CHECK(calls > 100);
 }
 
 TEST_CASE("profile: operations and traffic of a step are those counted by hand", "[profile]") {
-  const auto machine = profiled_reference();
+  const auto machine = make_reference_backend<float>();
+  call_profile profile(*machine);
   gpt2<float> model(tiny, *machine, b, t);
   model.set_parameters(strong_parameters(model.layout(), 1));
   REQUIRE(model.parameter_count() == 1116);
   const batch x(b, t, tiny.vocabulary, 11);
-  machine->start();
+  profile.start();
   model.step(x.tokens.data(), x.targets.data(), b, t, 0, 1, options_at(1)).wait();
-  machine->end_step();
-  const std::vector<timed_step> steps = machine->finish();
+  profile.end_step();
+  const std::vector<timed_step> steps = profile.finish();
   REQUIRE(steps.size() == 1);
 
   // 6 rows of 6 channels; 2 layers. Traffic is 4 bytes times the numbers of each array.

@@ -1,8 +1,8 @@
 /// @file
 /// A profile of the whole model on the GPU.
 #include "../support/skip.hpp"
+#include "gpt2/machine/call_profile.hpp"
 #include "gpt2/machine/cuda/cuda_backend.hpp"
-#include "gpt2/machine/profiled_backend.hpp"
 #include "gpt2_trainer/profile.hpp"
 #include "model_support.hpp"
 
@@ -14,7 +14,7 @@ namespace {
 constexpr gpt2_config small{64, 257, 384, 2, 4, 128};
 
 /// The parameters after three steps, the last two of which are timed if there is a profile.
-std::vector<float> train(backend<float>& machine, profiled_backend* profile) {
+std::vector<float> train(backend<float>& machine, call_profile* profile) {
   gpt2<float> model(small, machine, 2, 64);
   model.set_parameters(strong_parameters(model.layout(), 1, 0.1));
   const batch x(2, 64, small.vocabulary, 11);
@@ -31,12 +31,12 @@ std::vector<float> train(backend<float>& machine, profiled_backend* profile) {
 
 TEST_CASE("profile on the GPU: calls have times, and the bits are the same", "[model]") {
   std::string reason;
-  auto inner = make_cuda_backend(llmc::precision::tf32x3, reason);
-  if (!inner) LLMC_SKIP("no GPU: " + reason);
-  const std::vector<float> wanted = train(*inner, nullptr);
-  const auto machine = make_profiled_backend(std::move(inner));
-  CHECK(train(*machine, machine.get()) == wanted);
-  const std::vector<timed_step> steps = machine->finish();
+  const auto machine = make_cuda_backend(llmc::precision::tf32x3, reason);
+  if (!machine) LLMC_SKIP("no GPU: " + reason);
+  const std::vector<float> wanted = train(*machine, nullptr);
+  call_profile profile(*machine);
+  CHECK(train(*machine, &profile) == wanted);
+  const std::vector<timed_step> steps = profile.finish();
   REQUIRE(steps.size() == 2);
   for (const timed_step& step : steps) {
     CHECK(step.size() == steps.front().size());

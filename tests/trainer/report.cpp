@@ -3,8 +3,8 @@
 #include <cmath>
 
 #include "../support/catch.hpp"
+#include "gpt2/model/operations.hpp"
 #include "gpt2_trainer/benchmark.hpp"
-#include "gpt2_trainer/train.hpp"
 
 using namespace gpt2_trainer;
 

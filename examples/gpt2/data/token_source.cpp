@@ -59,13 +59,10 @@ using shard_token = std::uint16_t;
 
 /// The number of tokens, after all checks that need only the header and the size.
 std::int64_t checked_tokens(const fs::path& path) {
-  const input_file input(path);
+  input_file input(path);
   const std::int64_t tokens = read_header(input, shard_kind)[2];
-  if (tokens < 0) {
-    throw input_error(path.string() + ": number of tokens must be at least 0, got " +
-                      std::to_string(tokens));
-  }
-  require_size(input, header_bytes + tokens * static_cast<std::int64_t>(sizeof(shard_token)));
+  input.require(tokens >= 0, "number of tokens", "at least 0", std::to_string(tokens));
+  input.require_size(header_bytes + tokens * static_cast<std::int64_t>(sizeof(shard_token)));
   return tokens;
 }
 
@@ -106,9 +103,8 @@ class shard_source : public token_source {
 
  private:
   [[noreturn]] void reject(shard_token token, std::int64_t position) const {
-    throw input_error(open_.path().string() + ": token " + std::to_string(position) +
-                      " must be below the vocabulary of " + std::to_string(vocabulary_) + ", got " +
-                      std::to_string(token));
+    open_.fail("token " + std::to_string(position) + " must be below the vocabulary of " +
+               std::to_string(vocabulary_) + ", got " + std::to_string(token));
   }
 
   void check_all() const {

@@ -17,7 +17,7 @@ namespace gpt2_trainer {
 namespace {
 
 template <class Error>
-[[noreturn]] void fail(const std::filesystem::path& path, const char* action) {
+[[noreturn]] void fail_to(const std::filesystem::path& path, const char* action) {
   throw Error(path.string() + ": cannot " + action + ": " + std::strerror(errno));
 }
 
@@ -58,8 +58,8 @@ void file::close() {
 
 input_file::input_file(const std::filesystem::path& path) : file(path, O_RDONLY), size_(0) {
   struct stat status {};
-  if (descriptor() < 0 || ::fstat(descriptor(), &status) != 0) fail<input_error>(path, "open");
-  if (!S_ISREG(status.st_mode)) throw input_error(path.string() + ": a regular file is wanted");
+  if (descriptor() < 0 || ::fstat(descriptor(), &status) != 0) fail_to<input_error>(path, "open");
+  if (!S_ISREG(status.st_mode)) fail("a regular file is wanted");
   size_ = status.st_size;
 }
 
@@ -68,10 +68,10 @@ void input_file::read(void* to, std::size_t bytes, std::int64_t offset) const {
   while (bytes > 0) {
     const ssize_t got = ::pread(descriptor(), at, bytes, offset);
     if (got < 0 && errno == EINTR) continue;
-    if (got < 0) fail<input_error>(path(), "read");
+    if (got < 0) fail_to<input_error>(path(), "read");
     if (got == 0) {
-      throw input_error(path().string() + ": " + std::to_string(bytes) + " more bytes wanted at " +
-                        std::to_string(offset) + ", but the file ends there");
+      fail(std::to_string(bytes) + " more bytes wanted at " + std::to_string(offset) +
+           ", but the file ends there");
     }
     at += got;
     offset += got;
@@ -79,9 +79,36 @@ void input_file::read(void* to, std::size_t bytes, std::int64_t offset) const {
   }
 }
 
+void input_file::fail(const std::string& wanted_and_seen) const {
+  throw input_error(path().string() + ": " + wanted_and_seen);
+}
+
+void input_file::require(bool so, const std::string& what, const std::string& wanted,
+                         const std::string& seen) const {
+  if (!so) fail(what + " must be " + wanted + ", got " + seen);
+}
+
+void input_file::require_equal(const std::string& what, std::int64_t wanted,
+                               std::int64_t seen) const {
+  require(seen == wanted, what, std::to_string(wanted), std::to_string(seen));
+}
+
+void input_file::require_between(const std::string& what, std::int64_t least, std::int64_t most,
+                                 std::int64_t seen) const {
+  require(seen >= least && seen <= most, what,
+          "between " + std::to_string(least) + " and " + std::to_string(most),
+          std::to_string(seen));
+}
+
+void input_file::require_size(std::int64_t bytes) const {
+  if (size_ == bytes) return;
+  fail("by its header the file must have " + std::to_string(bytes) + " bytes, got " +
+       std::to_string(size_));
+}
+
 output_file::output_file(const std::filesystem::path& path)
     : file(temporary_name(path), O_WRONLY | O_CREAT | O_TRUNC), final_path_(path) {
-  if (descriptor() < 0) fail<std::runtime_error>(path, "write");
+  if (descriptor() < 0) fail_to<std::runtime_error>(path, "write");
 }
 
 output_file::~output_file() {
@@ -93,16 +120,16 @@ void output_file::write(const void* from, std::size_t bytes) {
   while (bytes > 0) {
     const ssize_t put = ::write(descriptor(), at, bytes);
     if (put < 0 && errno == EINTR) continue;
-    if (put < 0) fail<std::runtime_error>(final_path_, "write");
+    if (put < 0) fail_to<std::runtime_error>(final_path_, "write");
     at += put;
     bytes -= static_cast<std::size_t>(put);
   }
 }
 
 void output_file::commit() {
-  if (::fsync(descriptor()) != 0) fail<std::runtime_error>(final_path_, "write");
+  if (::fsync(descriptor()) != 0) fail_to<std::runtime_error>(final_path_, "write");
   if (::rename(path().c_str(), final_path_.c_str()) != 0) {
-    fail<std::runtime_error>(final_path_, "rename to this name");
+    fail_to<std::runtime_error>(final_path_, "rename to this name");
   }
   close();
   sync_folder(final_path_.has_parent_path() ? final_path_.parent_path() : ".");

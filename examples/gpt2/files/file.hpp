@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <filesystem>
 #include <string>
+#include <vector>
 
 namespace gpt2_trainer {
 
@@ -28,7 +29,8 @@ class file {
   int descriptor_ = -1;
 };
 
-/// Whatever goes wrong is an input_error that begins with the file's name.
+/// What is read, and what it must be: whatever goes wrong is an input_error that begins with the
+/// file's name and says what was wanted and what was seen.
 class input_file : public file {
  public:
   explicit input_file(const std::filesystem::path& path);
@@ -37,8 +39,32 @@ class input_file : public file {
   /// Reads exactly that many bytes.
   void read(void* to, std::size_t bytes, std::int64_t offset) const;
 
+  /// Where `next` reads: after what it read before.
+  std::int64_t offset() const { return offset_; }
+  void next(void* to, std::size_t bytes) {
+    read(to, bytes, offset_);
+    offset_ += static_cast<std::int64_t>(bytes);
+  }
+  template <class Number>
+  std::vector<Number> next(std::int64_t count) {
+    std::vector<Number> values(static_cast<std::size_t>(count));
+    next(values.data(), values.size() * sizeof(Number));
+    return values;
+  }
+
+  [[noreturn]] void fail(const std::string& wanted_and_seen) const;
+  /// Unless it is so: WHAT must be WANTED, got SEEN.
+  void require(bool so, const std::string& what, const std::string& wanted,
+               const std::string& seen) const;
+  void require_equal(const std::string& what, std::int64_t wanted, std::int64_t seen) const;
+  void require_between(const std::string& what, std::int64_t least, std::int64_t most,
+                       std::int64_t seen) const;
+  /// That the file has what its header says, and nothing after it.
+  void require_size(std::int64_t bytes) const;
+
  private:
   std::int64_t size_;
+  std::int64_t offset_ = 0;
 };
 
 /// A file under a temporary name in the same folder until `commit` gives it its own, when all its

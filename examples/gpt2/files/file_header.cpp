@@ -3,36 +3,22 @@
 #include <algorithm>
 #include <string>
 
-#include "gpt2/input_error.hpp"
-
 namespace gpt2_trainer {
-namespace {
 
-void require_number(const input_file& file, const file_kind& kind, const std::string& what,
-                    std::int32_t seen, std::int32_t wanted) {
-  if (seen == wanted) return;
-  throw input_error(file.path().string() + ": " + what + " must be " + std::to_string(wanted) +
-                    " (" + kind.name + "), got " + std::to_string(seen));
-}
-
-}  // namespace
-
-file_header read_header(const input_file& file, const file_kind& kind) {
+file_header read_header(input_file& file, const file_kind& kind) {
   if (file.size() < header_bytes) {
-    throw input_error(file.path().string() + ": the file must be " + kind.name + " of at least " +
-                      std::to_string(header_bytes) + " bytes, got " + std::to_string(file.size()));
+    file.fail("the file must be " + std::string(kind.name) + " of at least " +
+              std::to_string(header_bytes) + " bytes, got " + std::to_string(file.size()));
   }
   file_header header;
-  file.read(header.data(), sizeof header, 0);
-  require_number(file, kind, "magic number", header[0], kind.magic);
-  require_number(file, kind, "version", header[1], kind.version);
+  file.next(header.data(), sizeof header);
+  const auto require = [&](const char* what, std::int32_t wanted, std::int32_t seen) {
+    file.require(seen == wanted, what, std::to_string(wanted) + " (" + kind.name + ")",
+                 std::to_string(seen));
+  };
+  require("magic number", kind.magic, header[0]);
+  require("version", kind.version, header[1]);
   return header;
-}
-
-void require_size(const input_file& file, std::int64_t bytes) {
-  if (file.size() == bytes) return;
-  throw input_error(file.path().string() + ": by its header the file must have " +
-                    std::to_string(bytes) + " bytes, got " + std::to_string(file.size()));
 }
 
 file_header make_header(const file_kind& kind, const std::vector<std::int64_t>& extents) {

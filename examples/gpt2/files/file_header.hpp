@@ -26,10 +26,7 @@ inline constexpr file_kind debug_state_kind{"an llm.c debug state", 20240327, 2}
 inline constexpr file_kind shard_kind{"an llm.c token shard", 20240520, 1};
 
 /// The header, or an input_error if the file is too short for one or is of another kind.
-file_header read_header(const input_file& file, const file_kind& kind);
-
-/// Throws input_error unless the file has that many bytes.
-void require_size(const input_file& file, std::int64_t bytes);
+file_header read_header(input_file& file, const file_kind& kind);
 
 /// A header that holds these extents after magic number and version.
 file_header make_header(const file_kind& kind, const std::vector<std::int64_t>& extents);

@@ -1,6 +1,5 @@
 /// @file
-/// What the model needs of the machine it runs on: memory and llmc's layers, under the launchers'
-/// own names. Calls are queued in order; only `download` and a `pending_download` wait for them.
+/// What the model needs of what it runs on: a machine, and llmc's layers.
 #pragma once
 
 #include <cstddef>
@@ -11,6 +10,9 @@
 #include <vector>
 
 #include <llmc/types.hpp>
+
+#include "gpt2/machine/call_profile.hpp"
+#include "gpt2/machine/calls.hpp"
 
 namespace gpt2_trainer {
 
@@ -25,18 +27,6 @@ struct measured_rates {
   double bytes_per_second = 0;            ///< of a copy, read and written
   double product_flops_per_second = 0;    ///< of a large product
   double attention_flops_per_second = 0;  ///< of a large product in attention's arithmetic
-};
-
-/// Times stretches of calls where they run.
-class call_timer {
- public:
-  virtual ~call_timer() = default;
-
-  /// What is called between these two is a stretch, which begins when all before it is over.
-  virtual void begin() = 0;
-  virtual void end() = 0;
-  /// Waits for the stretches so far. Their seconds, in order; the next ones are counted anew.
-  virtual std::vector<double> finish() = 0;
 };
 
 /// Matrix products that can be timed to find the fastest way to do each.
@@ -78,15 +68,14 @@ struct step_shapes {
   llmc::matmul_shape attproj;
   llmc::matmul_shape fc;
   llmc::matmul_shape fcproj;
-  llmc::matmul_shape head;  ///< of the most rows whose logits exist at once
   std::int64_t parameters;
 };
 
-/// See the header of each layer for what its call does; scratch and streams are the backend's own.
-template <class Real>
-class backend {
+/// Memory, transfers, time. Calls are queued in order; only `download` and a `pending_download`
+/// wait for them.
+class machine {
  public:
-  virtual ~backend() = default;
+  virtual ~machine() = default;
 
   /// One line: the device and the arithmetic.
   virtual std::string description() const = 0;
@@ -94,87 +83,99 @@ class backend {
   /// Takes a second or two, and memory for as long.
   virtual measured_rates measure_rates() { return {}; }
   virtual std::unique_ptr<call_timer> make_timer() = 0;
-
   /// Null where there is nothing to tune.
   virtual product_tuner* products() { return nullptr; }
 
-  /// Memory of the device that the backend itself holds.
+  /// Memory of the device that the machine itself holds.
   virtual std::size_t own_bytes() const { return 0; }
   /// Memory of the device, zeroed, aligned to 256 bytes.
   virtual std::shared_ptr<void> allocate(std::size_t bytes) = 0;
-  /// `from` may change as soon as the call is over.
-  virtual void upload(void* to, const void* from, std::size_t bytes) = 0;
-  /// Waits for all that was queued, then copies to the host.
-  virtual void download(void* to, const void* from, std::size_t bytes) = 0;
-  /// For small results that are wanted later; at most a few at a time.
-  virtual std::unique_ptr<pending_download> start_download(const void* from, std::size_t bytes) = 0;
-  virtual void zero(void* at, std::size_t bytes) = 0;
-
-  virtual std::unique_ptr<recording> record() = 0;
-
   /// Scratch that the layers need for these shapes, and where it lies for the calls that follow.
   virtual std::size_t workspace_bytes(const step_shapes& shapes) const = 0;
   virtual void use_workspace(llmc::workspace scratch) = 0;
 
-  virtual void encoder_forward(Real* out, std::uint64_t* out_of_range, const std::int32_t* tokens,
-                               const Real* wte, const Real* wpe, llmc::encoder_shape shape) = 0;
-  virtual void encoder_backward(Real* dwte, Real* dwpe, const std::int32_t* tokens,
-                                const Real* dout, llmc::encoder_shape shape,
-                                llmc::accumulation dwte_mode, llmc::accumulation dwpe_mode) = 0;
+  /// `from` may change as soon as the call is over.
+  void upload(void* to, const void* from, std::size_t bytes) {
+    watched("upload", {}, [&] { do_upload(to, from, bytes); });
+  }
+  /// Waits for all that was queued, then copies to the host.
+  void download(void* to, const void* from, std::size_t bytes) {
+    watched("download", {}, [&] { do_download(to, from, bytes); });
+  }
+  /// For small results that are wanted later; at most a few at a time.
+  std::unique_ptr<pending_download> start_download(const void* from, std::size_t bytes) {
+    std::unique_ptr<pending_download> pending;
+    watched("download", {}, [&] { pending = do_start_download(from, bytes); });
+    return pending;
+  }
+  void zero(void* at, std::size_t bytes) {
+    watched("zero", calls::costs::zero(bytes), [&] { do_zero(at, bytes); });
+  }
 
-  virtual void layernorm_forward(Real* out, Real* mean, Real* rstd, const Real* inp,
-                                 const Real* weight, const Real* bias, llmc::row_shape shape,
-                                 Real epsilon) = 0;
-  virtual void residual_layernorm_forward(Real* residual, Real* out, Real* mean, Real* rstd,
-                                          const Real* inp1, const Real* inp2, const Real* weight,
-                                          const Real* bias, llmc::row_shape shape,
-                                          Real epsilon) = 0;
-  virtual void residual_layernorm_backward(Real* dinp, Real* dinp_bias, Real* dweight, Real* dbias,
-                                           const Real* dout, const Real* dresidual,
-                                           const Real* residual, const Real* weight,
-                                           const Real* mean, const Real* rstd,
-                                           llmc::row_shape shape, llmc::accumulation mode) = 0;
+  virtual std::unique_ptr<recording> record() = 0;
 
-  virtual void matmul_forward(Real* out, const Real* inp, const Real* weight, const Real* bias,
-                              llmc::matmul_shape shape) = 0;
-  /// The biases' gradients come from the layers that make what these read as dout.
-  virtual void matmul_backward(Real* dinp, Real* dweight, const Real* dout, const Real* inp,
-                               const Real* weight, llmc::matmul_shape shape,
-                               llmc::accumulation mode) = 0;
+  /// From now on calls are timed by this profile; null: by none.
+  void watch(call_profile* profile) { profile_ = profile; }
+  bool is_watched() const { return profile_ != nullptr; }
 
-  virtual void matmul_gelu_forward(Real* out, Real* before_gelu, const Real* inp,
-                                   const Real* weight, const Real* bias,
-                                   llmc::matmul_shape shape) = 0;
-  virtual void gelu_forward(Real* out, const Real* inp, std::int64_t count) = 0;
-  virtual void gelu_matmul_backward(Real* dgelu_inp, Real* dgelu_bias, Real* dweight,
-                                    const Real* dout, const Real* gelu_inp, const Real* inp,
-                                    const Real* weight, llmc::matmul_shape shape,
-                                    llmc::accumulation mode) = 0;
+ protected:
+  template <class Call>
+  void watched(std::string name, call_cost cost, Call call) {
+    if (profile_ == nullptr) return call();
+    profile_->time(std::move(name), cost, call);
+  }
 
-  virtual void attention_forward(Real* out, Real* lse, const Real* qkv,
-                                 llmc::attention_shape shape) = 0;
-  virtual void attention_backward(Real* dqkv, Real* dqkv_bias, const Real* dout, const Real* qkv,
-                                  const Real* out, const Real* lse, llmc::attention_shape shape,
-                                  llmc::accumulation mode) = 0;
+ private:
+  virtual void do_upload(void* to, const void* from, std::size_t bytes) = 0;
+  virtual void do_download(void* to, const void* from, std::size_t bytes) = 0;
+  virtual std::unique_ptr<pending_download> do_start_download(const void* from,
+                                                              std::size_t bytes) = 0;
+  virtual void do_zero(void* at, std::size_t bytes) = 0;
 
-  virtual void crossentropy_forward(Real* losses, std::uint64_t* out_of_range, const Real* logits,
-                                    const std::int32_t* targets, llmc::classifier_shape shape) = 0;
-  virtual void classifier_forward_backward(Real* logits, Real* losses, std::uint64_t* out_of_range,
-                                           const std::int32_t* targets,
-                                           llmc::classifier_shape shape, Real dloss) = 0;
+  call_profile* profile_ = nullptr;
+};
 
-  virtual void loss_sum(double* sum, const Real* losses, std::int64_t count,
-                        llmc::accumulation mode) = 0;
-  virtual void skip_update_unless_sound(llmc::clip_state* clip, const double* loss,
-                                        const std::uint64_t* out_of_range) = 0;
-  virtual void global_norm(llmc::clip_state* result, const Real* grads, std::int64_t count,
-                           float max_norm) = 0;
-  /// Learning rate, step and clip state are in the device's memory.
-  virtual void adamw_update_segments(Real* params, Real* m, Real* v, const Real* grads,
-                                     const llmc::adamw_segment* segments,
-                                     std::int64_t segment_count, llmc::adamw_parameters constants,
-                                     const float* learning_rate, const std::int64_t* step,
-                                     const llmc::clip_state* clip) = 0;
+/// Who makes the layers' calls.
+template <class Real>
+class layers {
+ public:
+  virtual ~layers() = default;
+
+  virtual void run(const calls::encoder_forward<Real>& call) = 0;
+  virtual void run(const calls::encoder_backward<Real>& call) = 0;
+  virtual void run(const calls::layernorm_forward<Real>& call) = 0;
+  virtual void run(const calls::residual_layernorm_forward<Real>& call) = 0;
+  virtual void run(const calls::residual_layernorm_backward<Real>& call) = 0;
+  virtual void run(const calls::matmul_forward<Real>& call) = 0;
+  virtual void run(const calls::matmul_backward<Real>& call) = 0;
+  virtual void run(const calls::matmul_gelu_forward<Real>& call) = 0;
+  virtual void run(const calls::gelu_forward<Real>& call) = 0;
+  virtual void run(const calls::gelu_matmul_backward<Real>& call) = 0;
+  virtual void run(const calls::attention_forward<Real>& call) = 0;
+  virtual void run(const calls::attention_backward<Real>& call) = 0;
+  virtual void run(const calls::crossentropy_forward<Real>& call) = 0;
+  virtual void run(const calls::classifier_forward_backward<Real>& call) = 0;
+  virtual void run(const calls::loss_sum<Real>& call) = 0;
+  virtual void run(const calls::skip_update_unless_sound<Real>& call) = 0;
+  virtual void run(const calls::global_norm<Real>& call) = 0;
+  virtual void run(const calls::adamw_update_segments<Real>& call) = 0;
+};
+
+/// A machine and the layers on it.
+template <class Real>
+class backend : public machine {
+ public:
+  /// Queues a layer's call; while a profile watches, its parts one by one.
+  template <class Call>
+  void run(const Call& call) {
+    if (!is_watched()) return on().run(call);
+    calls::for_each_part(call, [&](const Call& part) {
+      watched(part.name(), part.cost(), [&] { on().run(part); });
+    });
+  }
+
+ private:
+  virtual layers<Real>& on() = 0;
 };
 
 }  // namespace gpt2_trainer

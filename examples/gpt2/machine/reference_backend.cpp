@@ -3,6 +3,7 @@
 #include <chrono>
 #include <cstring>
 #include <new>
+#include <type_traits>
 #include <utility>
 #include <vector>
 
@@ -10,23 +11,19 @@
 #include <omp.h>
 #endif
 
-#include <llmc/reference/adamw.hpp>
-#include <llmc/reference/attention.hpp>
-#include <llmc/reference/classifier.hpp>
-#include <llmc/reference/crossentropy.hpp>
-#include <llmc/reference/encoder.hpp>
-#include <llmc/reference/gelu.hpp>
-#include <llmc/reference/global_norm.hpp>
-#include <llmc/reference/layernorm.hpp>
-#include <llmc/reference/loss_sum.hpp>
-#include <llmc/reference/matmul.hpp>
-#include <llmc/reference/residual_layernorm.hpp>
+#include "gpt2/machine/reference_layers.hpp"
 
 namespace gpt2_trainer {
 namespace {
 
-namespace reference = llmc::reference;
-using llmc::accumulation;
+template <class Real>
+std::unique_ptr<layers<Real>> make_reference_layers() {
+  if constexpr (std::is_same_v<Real, float>) {
+    return make_reference_layers_of_floats();
+  } else {
+    return make_reference_layers_of_doubles();
+  }
+}
 
 /// Calls are over when they return, so there is nothing to record and nothing to wait for.
 class direct_calls final : public recording {
@@ -82,18 +79,6 @@ class reference_backend final : public backend<Real> {
     std::memset(memory.get(), 0, bytes);
     return memory;
   }
-  void upload(void* to, const void* from, std::size_t bytes) override {
-    std::memcpy(to, from, bytes);
-  }
-  void download(void* to, const void* from, std::size_t bytes) override {
-    std::memcpy(to, from, bytes);
-  }
-  std::unique_ptr<pending_download> start_download(const void* from, std::size_t bytes) override {
-    return std::make_unique<copied_bytes>(from, bytes);
-  }
-  void zero(void* at, std::size_t bytes) override {
-    std::memset(at, 0, bytes);
-  }
   std::unique_ptr<recording> record() override {
     return std::make_unique<direct_calls>();
   }
@@ -103,98 +88,25 @@ class reference_backend final : public backend<Real> {
   }
   void use_workspace(llmc::workspace) override {}
 
-  void encoder_forward(Real* out, std::uint64_t* out_of_range, const std::int32_t* tokens,
-                       const Real* wte, const Real* wpe, llmc::encoder_shape shape) override {
-    reference::encoder_forward(out, out_of_range, tokens, wte, wpe, shape);
+ private:
+  layers<Real>& on() override {
+    return *layers_;
   }
-  void encoder_backward(Real* dwte, Real* dwpe, const std::int32_t* tokens, const Real* dout,
-                        llmc::encoder_shape shape, accumulation dwte_mode,
-                        accumulation dwpe_mode) override {
-    reference::encoder_backward(dwte, dwpe, tokens, dout, shape, dwte_mode, dwpe_mode);
+  void do_upload(void* to, const void* from, std::size_t bytes) override {
+    std::memcpy(to, from, bytes);
   }
-
-  void layernorm_forward(Real* out, Real* mean, Real* rstd, const Real* inp, const Real* weight,
-                         const Real* bias, llmc::row_shape shape, Real epsilon) override {
-    reference::layernorm_forward(out, mean, rstd, inp, weight, bias, shape, epsilon);
+  void do_download(void* to, const void* from, std::size_t bytes) override {
+    std::memcpy(to, from, bytes);
   }
-  void residual_layernorm_forward(Real* residual, Real* out, Real* mean, Real* rstd,
-                                  const Real* inp1, const Real* inp2, const Real* weight,
-                                  const Real* bias, llmc::row_shape shape, Real epsilon) override {
-    reference::residual_layernorm_forward(residual, out, mean, rstd, inp1, inp2, weight, bias,
-                                          shape, epsilon);
+  std::unique_ptr<pending_download> do_start_download(const void* from,
+                                                      std::size_t bytes) override {
+    return std::make_unique<copied_bytes>(from, bytes);
   }
-  void residual_layernorm_backward(Real* dinp, Real* dinp_bias, Real* dweight, Real* dbias,
-                                   const Real* dout, const Real* dresidual, const Real* residual,
-                                   const Real* weight, const Real* mean, const Real* rstd,
-                                   llmc::row_shape shape, accumulation mode) override {
-    reference::residual_layernorm_backward(dinp, dinp_bias, dweight, dbias, dout, dresidual,
-                                           residual, weight, mean, rstd, shape, mode);
+  void do_zero(void* at, std::size_t bytes) override {
+    std::memset(at, 0, bytes);
   }
 
-  void matmul_forward(Real* out, const Real* inp, const Real* weight, const Real* bias,
-                      llmc::matmul_shape shape) override {
-    reference::matmul_forward(out, inp, weight, bias, shape);
-  }
-  void matmul_backward(Real* dinp, Real* dweight, const Real* dout, const Real* inp,
-                       const Real* weight, llmc::matmul_shape shape, accumulation mode) override {
-    reference::matmul_backward<Real>(dinp, dweight, nullptr, dout, inp, weight, shape, mode);
-  }
-
-  void matmul_gelu_forward(Real* out, Real* before_gelu, const Real* inp, const Real* weight,
-                           const Real* bias, llmc::matmul_shape shape) override {
-    reference::matmul_forward(before_gelu, inp, weight, bias, shape);
-    reference::gelu_forward(out, before_gelu, shape.rows * shape.out_channels);
-  }
-  void gelu_forward(Real* out, const Real* inp, std::int64_t count) override {
-    reference::gelu_forward(out, inp, count);
-  }
-  void gelu_matmul_backward(Real* dgelu_inp, Real* dgelu_bias, Real* dweight, const Real* dout,
-                            const Real* gelu_inp, const Real* inp, const Real* weight,
-                            llmc::matmul_shape shape, accumulation mode) override {
-    reference::matmul_backward<Real>(dgelu_inp, dweight, nullptr, dout, inp, weight, shape, mode);
-    if (dgelu_inp == nullptr) return;
-    reference::gelu_backward(dgelu_inp, dgelu_inp, gelu_inp, shape.rows * shape.channels);
-    reference::matmul_bias_backward(dgelu_bias, dgelu_inp, {shape.rows, shape.channels}, mode);
-  }
-
-  void attention_forward(Real* out, Real* lse, const Real* qkv,
-                         llmc::attention_shape shape) override {
-    reference::attention_forward(out, lse, qkv, shape);
-  }
-  void attention_backward(Real* dqkv, Real* dqkv_bias, const Real* dout, const Real* qkv,
-                          const Real* out, const Real* lse, llmc::attention_shape shape,
-                          accumulation mode) override {
-    reference::attention_backward(dqkv, dqkv_bias, dout, qkv, out, lse, shape, mode);
-  }
-
-  void crossentropy_forward(Real* losses, std::uint64_t* out_of_range, const Real* logits,
-                            const std::int32_t* targets, llmc::classifier_shape shape) override {
-    reference::crossentropy_forward(losses, out_of_range, logits, targets, shape);
-  }
-  void classifier_forward_backward(Real* logits, Real* losses, std::uint64_t* out_of_range,
-                                   const std::int32_t* targets, llmc::classifier_shape shape,
-                                   Real dloss) override {
-    reference::classifier_forward_backward(logits, losses, out_of_range, targets, shape, dloss);
-  }
-
-  void loss_sum(double* sum, const Real* losses, std::int64_t count, accumulation mode) override {
-    reference::loss_sum(sum, losses, count, mode);
-  }
-  void skip_update_unless_sound(llmc::clip_state* clip, const double* loss,
-                                const std::uint64_t* out_of_range) override {
-    reference::skip_update_unless_sound(clip, loss, out_of_range);
-  }
-  void global_norm(llmc::clip_state* result, const Real* grads, std::int64_t count,
-                   float max_norm) override {
-    reference::global_norm(result, grads, count, max_norm);
-  }
-  void adamw_update_segments(Real* params, Real* m, Real* v, const Real* grads,
-                             const llmc::adamw_segment* segments, std::int64_t segment_count,
-                             llmc::adamw_parameters constants, const float* learning_rate,
-                             const std::int64_t* step, const llmc::clip_state* clip) override {
-    reference::adamw_update_segments(params, m, v, grads, segments, segment_count, constants,
-                                     learning_rate, step, clip);
-  }
+  std::unique_ptr<layers<Real>> layers_ = make_reference_layers<Real>();
 };
 
 }  // namespace

@@ -36,7 +36,6 @@ step_shapes gpt2<Real>::shapes_of(std::int64_t b, std::int64_t t) const {
           {rows, C, C},
           {rows, C, 4 * C},
           {rows, 4 * C, C},
-          {logit_rows(rows), C, config_.padded_vocabulary},
           layout_.count()};
 }
 
@@ -64,28 +63,30 @@ template <class Real>
 void gpt2<Real>::forward(const step_shapes& shapes) {
   constexpr auto epsilon = static_cast<Real>(1e-5);
   const norm& first = blocks_.front().norm1;
-  machine_.encoder_forward(first.residual, &at_.state->out_of_range, at_.tokens,
-                           parameter_of(parameter::wte), parameter_of(parameter::wpe),
-                           shapes.encoder);
-  machine_.layernorm_forward(first.out, first.mean, first.rstd, first.residual, first.weight,
-                             first.bias, shapes.residual, epsilon);
+  machine_.run(calls::encoder_forward<Real>{first.residual, &at_.state->out_of_range, at_.tokens,
+                                            parameter_of(parameter::wte),
+                                            parameter_of(parameter::wpe), shapes.encoder});
+  machine_.run(calls::layernorm_forward<Real>{first.out, first.mean, first.rstd, first.residual,
+                                              first.weight, first.bias, shapes.residual, epsilon});
   const auto through_linear = [&](Real* out, const Real* inp, const linear& layer,
                                   llmc::matmul_shape shape) {
-    machine_.matmul_forward(out, inp, layer.weight, layer.bias, shape);
+    machine_.run(calls::matmul_forward<Real>{out, inp, layer.weight, layer.bias, shape});
   };
   const auto add_and_normalise = [&](const norm& n, const Real* residual, const Real* branch) {
-    machine_.residual_layernorm_forward(n.residual, n.out, n.mean, n.rstd, residual, branch,
-                                        n.weight, n.bias, shapes.residual, epsilon);
+    machine_.run(calls::residual_layernorm_forward<Real>{n.residual, n.out, n.mean, n.rstd,
+                                                         residual, branch, n.weight, n.bias,
+                                                         shapes.residual, epsilon});
   };
   for (std::size_t l = 0; l < blocks_.size(); ++l) {
     const block& x = blocks_[l];
     const norm& next = l + 1 < blocks_.size() ? blocks_[l + 1].norm1 : final_norm_;
     through_linear(x.qkv_out, x.norm1.out, x.qkv, shapes.qkv);
-    machine_.attention_forward(x.attention_out, x.attention_lse, x.qkv_out, shapes.attention);
+    machine_.run(calls::attention_forward<Real>{x.attention_out, x.attention_lse, x.qkv_out,
+                                                shapes.attention});
     through_linear(at_.branch, x.attention_out, x.attproj, shapes.attproj);
     add_and_normalise(x.norm2, x.norm1.residual, at_.branch);
-    machine_.matmul_gelu_forward(x.gelu_out, x.fc_out, x.norm2.out, x.fc.weight, x.fc.bias,
-                                 shapes.fc);
+    machine_.run(calls::matmul_gelu_forward<Real>{x.gelu_out, x.fc_out, x.norm2.out, x.fc.weight,
+                                                  x.fc.bias, shapes.fc});
     through_linear(at_.branch, x.gelu_out, x.fcproj, shapes.fcproj);
     add_and_normalise(next, x.norm2.residual, at_.branch);
   }
@@ -94,9 +95,11 @@ void gpt2<Real>::forward(const step_shapes& shapes) {
 /// The logits of `rows` positions from `first` on; the head's weight is the token embedding.
 template <class Real>
 void gpt2<Real>::classify(std::int64_t first, std::int64_t rows) {
-  machine_.matmul_forward(at_.logits, final_norm_.out + first * config_.channels,
-                          parameter_of(parameter::wte), nullptr,
-                          {rows, config_.channels, config_.padded_vocabulary});
+  machine_.run(calls::matmul_forward<Real>{at_.logits,
+                                           final_norm_.out + first * config_.channels,
+                                           parameter_of(parameter::wte),
+                                           nullptr,
+                                           {rows, config_.channels, config_.padded_vocabulary}});
 }
 
 /// From the logits of these rows to their losses and to the gradients of what the head reads, which
@@ -105,12 +108,20 @@ template <class Real>
 void gpt2<Real>::classify_backward(std::int64_t first, std::int64_t rows, Real dloss,
                                    accumulation mode) {
   const std::int64_t C = config_.channels;
-  machine_.classifier_forward_backward(
-      at_.logits, at_.losses + first, &at_.state->out_of_range, at_.targets + first,
-      {rows, config_.vocabulary, config_.padded_vocabulary}, dloss);
-  machine_.matmul_backward(at_.branch + first * C, gradient_of(parameter::wte), at_.logits,
-                           final_norm_.out + first * C, parameter_of(parameter::wte),
-                           {rows, C, config_.padded_vocabulary}, mode);
+  machine_.run(calls::classifier_forward_backward<Real>{
+      at_.logits,
+      at_.losses + first,
+      &at_.state->out_of_range,
+      at_.targets + first,
+      {rows, config_.vocabulary, config_.padded_vocabulary},
+      dloss});
+  machine_.run(calls::matmul_backward<Real>{at_.branch + first * C,
+                                            gradient_of(parameter::wte),
+                                            at_.logits,
+                                            final_norm_.out + first * C,
+                                            parameter_of(parameter::wte),
+                                            {rows, C, config_.padded_vocabulary},
+                                            mode});
 }
 
 /// From the gradient of the last layernorm, in at_.branch, to those of all parameters but the head.
@@ -120,20 +131,23 @@ void gpt2<Real>::backward(const step_shapes& shapes, accumulation mode) {
   // in the residual stream, of the gradient there; that of qkv, of attention's; that of fc, of the
   // GELU's. `before`: the layer whose result the norm has added to the stream, or null.
   const auto through_norm = [&](const norm& n, const Real* dresidual, const linear* before) {
-    machine_.residual_layernorm_backward(at_.dresidual, before == nullptr ? nullptr : before->dbias,
-                                         n.dweight, n.dbias, at_.branch, dresidual, n.residual,
-                                         n.weight, n.mean, n.rstd, shapes.residual, mode);
+    machine_.run(calls::residual_layernorm_backward<Real>{
+        at_.dresidual, before == nullptr ? nullptr : before->dbias, n.dweight, n.dbias, at_.branch,
+        dresidual, n.residual, n.weight, n.mean, n.rstd, shapes.residual, mode});
   };
   const auto through_linear = [&](const linear& layer, Real* dinp, const Real* dout,
                                   const Real* inp, llmc::matmul_shape shape) {
-    machine_.matmul_backward(dinp, layer.dweight, dout, inp, layer.weight, shape, mode);
+    machine_.run(
+        calls::matmul_backward<Real>{dinp, layer.dweight, dout, inp, layer.weight, shape, mode});
   };
   const auto through_gelu_and_fcproj = [&](const block& x) {
     if (memory_options_.recompute_gelu) {
-      machine_.gelu_forward(x.gelu_out, x.fc_out, shapes.fc.rows * shapes.fc.out_channels);
+      machine_.run(
+          calls::gelu_forward<Real>{x.gelu_out, x.fc_out, shapes.fc.rows * shapes.fc.out_channels});
     }
-    machine_.gelu_matmul_backward(at_.wide, x.fc.dbias, x.fcproj.dweight, at_.dresidual, x.fc_out,
-                                  x.gelu_out, x.fcproj.weight, shapes.fcproj, mode);
+    machine_.run(calls::gelu_matmul_backward<Real>{at_.wide, x.fc.dbias, x.fcproj.dweight,
+                                                   at_.dresidual, x.fc_out, x.gelu_out,
+                                                   x.fcproj.weight, shapes.fcproj, mode});
   };
 
   through_norm(final_norm_, nullptr, &blocks_.back().fcproj);
@@ -143,14 +157,16 @@ void gpt2<Real>::backward(const step_shapes& shapes, accumulation mode) {
     through_linear(x->fc, at_.branch, at_.wide, x->norm2.out, shapes.fc);
     through_norm(x->norm2, at_.dresidual, &x->attproj);
     through_linear(x->attproj, at_.branch, at_.dresidual, x->attention_out, shapes.attproj);
-    machine_.attention_backward(at_.wide, x->qkv.dbias, at_.branch, x->qkv_out, x->attention_out,
-                                x->attention_lse, shapes.attention, mode);
+    machine_.run(calls::attention_backward<Real>{at_.wide, x->qkv.dbias, at_.branch, x->qkv_out,
+                                                 x->attention_out, x->attention_lse,
+                                                 shapes.attention, mode});
     through_linear(x->qkv, at_.branch, at_.wide, x->norm1.out, shapes.qkv);
     through_norm(x->norm1, at_.dresidual, before == blocks_.rend() ? nullptr : &before->fcproj);
   }
   // The head has already left its gradient in that of the token embedding.
-  machine_.encoder_backward(gradient_of(parameter::wte), gradient_of(parameter::wpe), at_.tokens,
-                            at_.dresidual, shapes.encoder, accumulation::add, mode);
+  machine_.run(calls::encoder_backward<Real>{gradient_of(parameter::wte),
+                                             gradient_of(parameter::wpe), at_.tokens, at_.dresidual,
+                                             shapes.encoder, accumulation::add, mode});
 }
 
 // ---- steps ----
@@ -189,11 +205,14 @@ loss_sum gpt2<Real>::evaluate(const std::int32_t* tokens, const std::int32_t* ta
   forward(shapes);
   for_each_run_of_logits(b * t, [&](std::int64_t first, std::int64_t rows) {
     classify(first, rows);
-    machine_.crossentropy_forward(at_.losses + first, &at_.state->out_of_range, at_.logits,
-                                  at_.targets + first,
-                                  {rows, config_.vocabulary, config_.padded_vocabulary});
+    machine_.run(
+        calls::crossentropy_forward<Real>{at_.losses + first,
+                                          &at_.state->out_of_range,
+                                          at_.logits,
+                                          at_.targets + first,
+                                          {rows, config_.vocabulary, config_.padded_vocabulary}});
   });
-  machine_.loss_sum(&at_.state->loss, at_.losses, b * t, accumulation::overwrite);
+  machine_.run(calls::loss_sum<Real>{&at_.state->loss, at_.losses, b * t, accumulation::overwrite});
   const auto ignored = std::count(targets, targets + b * t, llmc::ignored_target);
   return {read_state().loss, b * t - ignored};
 }
@@ -219,29 +238,25 @@ template <class Real>
 void gpt2<Real>::repeat(const step_shapes* shapes, int micro_batch, int micro_batches,
                         const update_options* update) {
   constexpr std::size_t most_recordings = 8;
-  const auto calls = [&] {
+  const auto make_calls = [&] {
     if (shapes != nullptr) accumulate_gradients(*shapes, micro_batch, micro_batches);
     if (update != nullptr) apply_gradients(*update);
   };
-  std::array<double, 9> key{};
+  if (machine_.is_watched()) return make_calls();  // a replay has no calls to time
+  recorded_calls key;
   if (shapes != nullptr) {
-    key[0] = static_cast<double>(shapes->encoder.batch);
-    key[1] = static_cast<double>(shapes->encoder.sequence);
-    key[2] = micro_batch == 0 ? 1 : 2;
-    key[3] = micro_batches;
+    key.gradients = recorded_calls::gradients_of{shapes->encoder.batch, shapes->encoder.sequence,
+                                                 micro_batch == 0, micro_batches};
   }
   if (update != nullptr) {
-    key[4] = update->beta1;
-    key[5] = update->beta2;
-    key[6] = update->epsilon;
-    key[7] = update->weight_decay;
-    key[8] = update->max_norm;
+    key.update = recorded_calls::update_by{update->beta1, update->beta2, update->epsilon,
+                                           update->weight_decay, update->max_norm};
   }
   const auto found = recordings_.find(key);
-  if (found == recordings_.end() && recordings_.size() == most_recordings) return calls();
+  if (found == recordings_.end() && recordings_.size() == most_recordings) return make_calls();
   std::unique_ptr<recording>& of_these = recordings_[key];
   if (of_these == nullptr) of_these = machine_.record();
-  of_these->run(calls);
+  of_these->run(make_calls);
 }
 
 template <class Real>
@@ -263,21 +278,29 @@ void gpt2<Real>::accumulate_gradients(const step_shapes& shapes, int micro_batch
     classify(first, rows);
     classify_backward(first, rows, dloss, first == 0 ? mode : accumulation::add);
   });
-  machine_.loss_sum(&at_.state->loss, at_.losses, count, mode);
+  machine_.run(calls::loss_sum<Real>{&at_.state->loss, at_.losses, count, mode});
   backward(shapes, mode);
 }
 
 template <class Real>
 void gpt2<Real>::apply_gradients(const update_options& options) {
-  machine_.global_norm(&at_.state->clip, at_.gradients, layout_.count(), options.max_norm);
-  machine_.skip_update_unless_sound(&at_.state->clip, &at_.state->loss, &at_.state->out_of_range);
+  machine_.run(
+      calls::global_norm<Real>{&at_.state->clip, at_.gradients, layout_.count(), options.max_norm});
+  machine_.run(calls::skip_update_unless_sound<Real>{&at_.state->clip, &at_.state->loss,
+                                                     &at_.state->out_of_range});
   std::vector<llmc::adamw_segment> segments;
   for (const parameter_tensor& tensor : layout_) segments.push_back({tensor.count, tensor.decay});
-  machine_.adamw_update_segments(
-      at_.parameters, at_.moments_m, at_.moments_v, at_.gradients, segments.data(),
+  machine_.run(calls::adamw_update_segments<Real>{
+      at_.parameters,
+      at_.moments_m,
+      at_.moments_v,
+      at_.gradients,
+      segments.data(),
       static_cast<std::int64_t>(segments.size()),
       {options.beta1, options.beta2, options.epsilon, options.weight_decay},
-      &at_.state->learning_rate, &at_.state->step, &at_.state->clip);
+      &at_.state->learning_rate,
+      &at_.state->step,
+      &at_.state->clip});
 }
 
 template <class Real>

@@ -2,7 +2,6 @@
 /// GPT-2's training step, composed of llmc's layers over a backend.
 #pragma once
 
-#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
@@ -17,6 +16,7 @@
 #include "gpt2/model/config.hpp"
 #include "gpt2/model/memory_planner.hpp"
 #include "gpt2/model/parameters.hpp"
+#include "gpt2/model/recorded_calls.hpp"
 
 namespace gpt2_trainer {
 
@@ -237,7 +237,7 @@ class gpt2 {
   norm final_norm_{};
   std::int64_t step_rows_ = 0;  ///< of this step's micro-batches so far
   /// By all that their calls depend on.
-  std::map<std::array<double, 9>, std::unique_ptr<recording>> recordings_;
+  std::map<recorded_calls, std::unique_ptr<recording>> recordings_;
 };
 
 }  // namespace gpt2_trainer

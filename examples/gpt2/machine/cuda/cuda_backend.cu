@@ -88,7 +88,7 @@ class instead {
   std::int64_t later_;
 };
 
-class cuda_backend final : public backend<float>, public product_tuner {
+class cuda_backend final : public backend<float>, public layers<float>, public product_tuner {
  public:
   explicit cuda_backend(precision arithmetic) : arithmetic_(arithmetic) {
     check_cuda("cudaGetDevice", cudaGetDevice(&device_));
@@ -136,24 +136,9 @@ class cuda_backend final : public backend<float>, public product_tuner {
     void* memory = nullptr;
     check_cuda("allocating " + std::to_string(bytes >> 20) + " MiB", cudaMalloc(&memory, bytes));
     const std::shared_ptr<void> owner(memory, [](void* p) { cudaFree(p); });
-    zero(memory, bytes);
+    do_zero(memory, bytes);
     return owner;
   }
-  void upload(void* to, const void* from, std::size_t bytes) override {
-    transfers_.upload(to, from, bytes, stream_);
-  }
-  void download(void* to, const void* from, std::size_t bytes) override {
-    check_cuda("copying to the host",
-               cudaMemcpyAsync(to, from, bytes, cudaMemcpyDeviceToHost, stream_));
-    check_cuda("a step", cudaStreamSynchronize(stream_));
-  }
-  std::unique_ptr<pending_download> start_download(const void* from, std::size_t bytes) override {
-    return transfers_.start_download(from, bytes, stream_);
-  }
-  void zero(void* at, std::size_t bytes) override {
-    check_cuda("zeroing memory", cudaMemsetAsync(at, 0, bytes, stream_));
-  }
-
   std::unique_ptr<recording> record() override {
     return std::make_unique<cuda_graph>(stream_, plans_generation_);
   }
@@ -168,105 +153,98 @@ class cuda_backend final : public backend<float>, public product_tuner {
   }
   void use_workspace(llmc::workspace scratch) override { workspace_ = scratch; }
 
-  void encoder_forward(float* out, std::uint64_t* out_of_range, const std::int32_t* tokens,
-                       const float* wte, const float* wpe, llmc::encoder_shape shape) override {
-    llmc::encoder_forward(out, out_of_range, tokens, wte, wpe, shape, stream_);
+  void run(const calls::encoder_forward<float>& c) override {
+    llmc::encoder_forward(c.out, c.out_of_range, c.tokens, c.wte, c.wpe, c.shape, stream_);
   }
-  void encoder_backward(float* dwte, float* dwpe, const std::int32_t* tokens, const float* dout,
-                        llmc::encoder_shape shape, accumulation dwte_mode,
-                        accumulation dwpe_mode) override {
-    llmc::encoder_backward(dwte, dwpe, workspace_, tokens, dout, shape, dwte_mode, dwpe_mode,
-                           stream_);
+  void run(const calls::encoder_backward<float>& c) override {
+    llmc::encoder_backward(c.dwte, c.dwpe, workspace_, c.tokens, c.dout, c.shape, c.dwte_mode,
+                           c.dwpe_mode, stream_);
   }
 
-  void layernorm_forward(float* out, float* mean, float* rstd, const float* inp,
-                         const float* weight, const float* bias, llmc::row_shape shape,
-                         float epsilon) override {
-    llmc::layernorm_forward(out, mean, rstd, inp, weight, bias, shape, epsilon, stream_);
-  }
-  void residual_layernorm_forward(float* residual, float* out, float* mean, float* rstd,
-                                  const float* inp1, const float* inp2, const float* weight,
-                                  const float* bias, llmc::row_shape shape,
-                                  float epsilon) override {
-    llmc::residual_layernorm_forward(residual, out, mean, rstd, inp1, inp2, weight, bias, shape,
-                                     epsilon, stream_);
-  }
-  void residual_layernorm_backward(float* dinp, float* dinp_bias, float* dweight, float* dbias,
-                                   const float* dout, const float* dresidual, const float* residual,
-                                   const float* weight, const float* mean, const float* rstd,
-                                   llmc::row_shape shape, accumulation mode) override {
-    llmc::residual_layernorm_backward(dinp, dinp_bias, dweight, dbias, workspace_, dout, dresidual,
-                                      residual, weight, mean, rstd, shape, mode, stream_);
-  }
-
-  void matmul_forward(float* out, const float* inp, const float* weight, const float* bias,
-                      llmc::matmul_shape shape) override {
-    llmc::matmul_forward(out, inp, weight, bias, shape, arithmetic_, context_, stream_);
-  }
-  void matmul_backward(float* dinp, float* dweight, const float* dout, const float* inp,
-                       const float* weight, llmc::matmul_shape shape, accumulation mode) override {
-    llmc::matmul_backward(dinp, dweight, nullptr, {}, dout, inp, weight, shape, arithmetic_, mode,
-                          context_, stream_);
-  }
-
-  void matmul_gelu_forward(float* out, float* before_gelu, const float* inp, const float* weight,
-                           const float* bias, llmc::matmul_shape shape) override {
-    llmc::matmul_gelu_forward(out, before_gelu, inp, weight, bias, shape, arithmetic_, context_,
-                              stream_);
-  }
-  void gelu_forward(float* out, const float* inp, std::int64_t count) override {
-    llmc::gelu_forward(out, inp, count, stream_);
-  }
-  void gelu_matmul_backward(float* dgelu_inp, float* dgelu_bias, float* dweight, const float* dout,
-                            const float* gelu_inp, const float* inp, const float* weight,
-                            llmc::matmul_shape shape, accumulation mode) override {
-    llmc::gelu_matmul_backward(dgelu_inp, dgelu_bias, dweight, nullptr, workspace_, dout, gelu_inp,
-                               inp, weight, shape, arithmetic_, mode, context_, stream_);
-  }
-
-  void attention_forward(float* out, float* lse, const float* qkv,
-                         llmc::attention_shape shape) override {
-    llmc::attention_forward(out, lse, workspace_, qkv, shape, in_attention(arithmetic_), context_,
+  void run(const calls::layernorm_forward<float>& c) override {
+    llmc::layernorm_forward(c.out, c.mean, c.rstd, c.inp, c.weight, c.bias, c.shape, c.epsilon,
                             stream_);
   }
-  void attention_backward(float* dqkv, float* dqkv_bias, const float* dout, const float* qkv,
-                          const float* out, const float* lse, llmc::attention_shape shape,
-                          accumulation mode) override {
-    llmc::attention_backward(dqkv, dqkv_bias, workspace_, dout, qkv, out, lse, shape,
-                             in_attention(arithmetic_), mode, context_, stream_);
+  void run(const calls::residual_layernorm_forward<float>& c) override {
+    llmc::residual_layernorm_forward(c.residual, c.out, c.mean, c.rstd, c.inp1, c.inp2, c.weight,
+                                     c.bias, c.shape, c.epsilon, stream_);
+  }
+  void run(const calls::residual_layernorm_backward<float>& c) override {
+    llmc::residual_layernorm_backward(c.dinp, c.dinp_bias, c.dweight, c.dbias, workspace_, c.dout,
+                                      c.dresidual, c.residual, c.weight, c.mean, c.rstd, c.shape,
+                                      c.mode, stream_);
   }
 
-  void crossentropy_forward(float* losses, std::uint64_t* out_of_range, const float* logits,
-                            const std::int32_t* targets, llmc::classifier_shape shape) override {
-    llmc::crossentropy_forward(losses, out_of_range, logits, targets, shape, stream_);
+  void run(const calls::matmul_forward<float>& c) override {
+    llmc::matmul_forward(c.out, c.inp, c.weight, c.bias, c.shape, arithmetic_, context_, stream_);
   }
-  void classifier_forward_backward(float* logits, float* losses, std::uint64_t* out_of_range,
-                                   const std::int32_t* targets, llmc::classifier_shape shape,
-                                   float dloss) override {
-    llmc::classifier_forward_backward(logits, losses, out_of_range, targets, shape, {dloss},
-                                      stream_);
+  void run(const calls::matmul_backward<float>& c) override {
+    llmc::matmul_backward(c.dinp, c.dweight, nullptr, {}, c.dout, c.inp, c.weight, c.shape,
+                          arithmetic_, c.mode, context_, stream_);
   }
 
-  void loss_sum(double* sum, const float* losses, std::int64_t count, accumulation mode) override {
-    llmc::loss_sum(sum, losses, count, mode, stream_);
+  void run(const calls::matmul_gelu_forward<float>& c) override {
+    llmc::matmul_gelu_forward(c.out, c.before_gelu, c.inp, c.weight, c.bias, c.shape, arithmetic_,
+                              context_, stream_);
   }
-  void skip_update_unless_sound(llmc::clip_state* clip, const double* loss,
-                                const std::uint64_t* out_of_range) override {
-    llmc::skip_update_unless_sound(clip, loss, out_of_range, stream_);
+  void run(const calls::gelu_forward<float>& c) override {
+    llmc::gelu_forward(c.out, c.inp, c.count, stream_);
   }
-  void global_norm(llmc::clip_state* result, const float* grads, std::int64_t count,
-                   float max_norm) override {
-    llmc::global_norm(result, workspace_, grads, count, max_norm, stream_);
+  void run(const calls::gelu_matmul_backward<float>& c) override {
+    llmc::gelu_matmul_backward(c.dgelu_inp, c.dgelu_bias, c.dweight, nullptr, workspace_, c.dout,
+                               c.gelu_inp, c.inp, c.weight, c.shape, arithmetic_, c.mode, context_,
+                               stream_);
   }
-  void adamw_update_segments(float* params, float* m, float* v, const float* grads,
-                             const llmc::adamw_segment* segments, std::int64_t segment_count,
-                             llmc::adamw_parameters constants, const float* learning_rate,
-                             const std::int64_t* step, const llmc::clip_state* clip) override {
-    llmc::adamw_update_segments(params, m, v, grads, segments, segment_count, constants,
-                                learning_rate, step, clip, stream_);
+
+  void run(const calls::attention_forward<float>& c) override {
+    llmc::attention_forward(c.out, c.lse, workspace_, c.qkv, c.shape, in_attention(arithmetic_),
+                            context_, stream_);
+  }
+  void run(const calls::attention_backward<float>& c) override {
+    llmc::attention_backward(c.dqkv, c.dqkv_bias, workspace_, c.dout, c.qkv, c.out, c.lse, c.shape,
+                             in_attention(arithmetic_), c.mode, context_, stream_);
+  }
+
+  void run(const calls::crossentropy_forward<float>& c) override {
+    llmc::crossentropy_forward(c.losses, c.out_of_range, c.logits, c.targets, c.shape, stream_);
+  }
+  void run(const calls::classifier_forward_backward<float>& c) override {
+    llmc::classifier_forward_backward(c.logits, c.losses, c.out_of_range, c.targets, c.shape,
+                                      {c.dloss}, stream_);
+  }
+
+  void run(const calls::loss_sum<float>& c) override {
+    llmc::loss_sum(c.sum, c.losses, c.count, c.mode, stream_);
+  }
+  void run(const calls::skip_update_unless_sound<float>& c) override {
+    llmc::skip_update_unless_sound(c.clip, c.loss, c.out_of_range, stream_);
+  }
+  void run(const calls::global_norm<float>& c) override {
+    llmc::global_norm(c.result, workspace_, c.grads, c.count, c.max_norm, stream_);
+  }
+  void run(const calls::adamw_update_segments<float>& c) override {
+    llmc::adamw_update_segments(c.params, c.m, c.v, c.grads, c.segments, c.segment_count,
+                                c.constants, c.learning_rate, c.step, c.clip, stream_);
   }
 
  private:
+  layers<float>& on() override { return *this; }
+  void do_upload(void* to, const void* from, std::size_t bytes) override {
+    transfers_.upload(to, from, bytes, stream_);
+  }
+  void do_download(void* to, const void* from, std::size_t bytes) override {
+    check_cuda("copying to the host",
+               cudaMemcpyAsync(to, from, bytes, cudaMemcpyDeviceToHost, stream_));
+    check_cuda("a step", cudaStreamSynchronize(stream_));
+  }
+  std::unique_ptr<pending_download> do_start_download(const void* from,
+                                                      std::size_t bytes) override {
+    return transfers_.start_download(from, bytes, stream_);
+  }
+  void do_zero(void* at, std::size_t bytes) override {
+    check_cuda("zeroing memory", cudaMemsetAsync(at, 0, bytes, stream_));
+  }
+
   precision arithmetic_;
   int device_ = -1;
   cuda_stream stream_;

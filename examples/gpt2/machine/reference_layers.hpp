@@ -1,0 +1,16 @@
+/// @file
+/// The layers of llmc's CPU reference. They are compiled for the processor of this machine where
+/// that is asked for; the rest of the program is not.
+#pragma once
+
+#include <memory>
+
+#include "gpt2/machine/backend.hpp"
+
+namespace gpt2_trainer {
+
+// No templates: a template's copies are weak symbols, of which the linker takes any.
+std::unique_ptr<layers<float>> make_reference_layers_of_floats();
+std::unique_ptr<layers<double>> make_reference_layers_of_doubles();
+
+}  // namespace gpt2_trainer
