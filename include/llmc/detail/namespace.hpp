@@ -9,11 +9,12 @@
 ///
 ///  - `LLMC_TYPES_BEGIN`, `LLMC_TYPES_END`: the version. For types that users name in signatures,
 ///    which must be the same in .cpp and .cu files, and for host code that knows no kernel.
-///  - `LLMC_NAMESPACE_BEGIN`, `LLMC_NAMESPACE_END`: the version and internal linkage. For
-///  launchers,
-///    kernels and every helper they call: each file calls the kernels that it was compiled with.
-///  - `LLMC_REFERENCE_BEGIN`, `LLMC_REFERENCE_END`: namespace `reference`, also with internal
-///  linkage:
+///  - `LLMC_NAMESPACE_BEGIN`, `LLMC_NAMESPACE_END`: the version, and a namespace of the file's own.
+///    For launchers, kernels and every helper they call: each file calls the kernels that it was
+///    compiled with. nvcc turns an unnamed namespace into one that is named after the file's path
+///    and its first function, whose templates stay weak symbols. So they are hidden, too: shared
+///    libraries built from one file with different flags do not share them.
+///  - `LLMC_REFERENCE_BEGIN`, `LLMC_REFERENCE_END`: namespace `reference`, with internal linkage:
 ///    each file calls the CPU code that it was compiled with, with or without OpenMP and for its
 ///    own instruction set.
 ///
@@ -49,11 +50,13 @@
 
 #if defined(__CUDACC__)
 #define LLMC_NAMESPACE_BEGIN                       \
+  _Pragma("GCC visibility push(hidden)")           \
   namespace llmc {                                 \
   inline namespace LLMC_DETAIL_VERSION_NAMESPACE { \
   namespace {
 #define LLMC_NAMESPACE_END \
   }                        \
   }                        \
-  }
+  }                        \
+  _Pragma("GCC visibility pop")
 #endif
