@@ -49,11 +49,10 @@
   }
 
 #if defined(__CUDACC__)
-#define LLMC_NAMESPACE_BEGIN                       \
-  _Pragma("GCC visibility push(hidden)")           \
-  namespace llmc {                                 \
-  inline namespace LLMC_DETAIL_VERSION_NAMESPACE { \
-  namespace {
+#define LLMC_NAMESPACE_BEGIN                              \
+  _Pragma("GCC visibility push(hidden)") namespace llmc { \
+    inline namespace LLMC_DETAIL_VERSION_NAMESPACE {      \
+    namespace {
 #define LLMC_NAMESPACE_END \
   }                        \
   }                        \
