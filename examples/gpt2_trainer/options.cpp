@@ -180,8 +180,7 @@ parsed_options parse_options(int argc, const char* const* argv, const run_option
   CLI::App app(summary, "gpt2_train");
   app.footer(footer);
   app.get_formatter()->column_width(34);
-  app.set_version_flag("--version", version_text(), "print the version and leave");
-  parsed.help = parse_command_line(app, table, argc, argv, parsed.options);
+  parsed.help = parse_command_line(app, table, argc, argv, parsed.options, version_text());
   if (parsed.help) return parsed;
   require_one_model(app);
   require_one_purpose(parsed.options);

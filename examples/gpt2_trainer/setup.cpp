@@ -40,68 +40,6 @@ fs::path default_folder(int number) {
   return number == 1 ? "llmc-run" : "llmc-run-" + std::to_string(number);
 }
 
-std::string describe(const text_corpus& corpus, const std::string& name) {
-  std::string text = name + ": " + std::to_string(corpus.documents) +
-                     (corpus.documents == 1 ? " document" : " documents");
-  if (corpus.skipped > 0) {
-    text += " (skipped " + std::to_string(corpus.skipped) + " files that are not UTF-8 text)";
-  }
-  return text;
-}
-
-/// Text for training and for validation: the end of the one, or another file.
-run_data text_data(const run_options& options) {
-  text_corpus corpus =
-      options.data.empty() ? embedded_text() : read_text(matching_paths(options.data));
-  const std::string name = options.data.empty() ? "llmc's own text" : options.data;
-  run_data data{true, describe(corpus, name), nullptr, nullptr};
-  if (!options.val.empty()) {
-    const std::vector<fs::path> paths = matching_paths(options.val);
-    if (are_shards(paths)) {
-      throw input_error(options.val + ": validation must be text as the training data is, got " +
-                        "token shards");
-    }
-    data.validation = make_text_source(read_text(paths).text, options.val);
-  } else if (options.val_fraction > 0) {
-    const auto kept = static_cast<std::size_t>(static_cast<double>(corpus.text.size()) *
-                                               (1 - options.val_fraction));
-    data.validation = make_text_source(corpus.text.substr(kept),
-                                       name + ", the part for validation (--val-fraction)");
-    corpus.text.resize(kept);
-  }
-  data.training = make_text_source(std::move(corpus.text), name);
-  return data;
-}
-
-run_data shard_data(const run_options& options, const std::vector<fs::path>& paths,
-                    std::int64_t vocabulary) {
-  run_data data{false, "", make_shard_source(paths, vocabulary), nullptr};
-  data.description = options.data + ": " + std::to_string(paths.size()) +
-                     (paths.size() == 1 ? " token shard" : " token shards");
-  if (!options.val.empty()) {
-    data.validation = make_shard_source(matching_paths(options.val), vocabulary);
-  }
-  if (!options.prompt.empty()) {
-    throw input_error("--prompt needs text as data, got token shards");
-  }
-  return data;
-}
-
-run_data random_data(const run_options& options, std::int64_t vocabulary) {
-  constexpr std::int64_t batches = 64;
-  const std::int64_t tokens = batches * *options.batch * *options.sequence + 1;
-  return {false, "random tokens", make_random_source(tokens, vocabulary, options.seed), nullptr};
-}
-
-/// Measuring needs no data that means anything.
-bool uses_random_tokens(const run_options& options) {
-  return only_measures(options) && options.data.empty();
-}
-
-bool uses_shards(const run_options& options) {
-  return !options.data.empty() && are_shards(matching_paths(options.data));
-}
-
 int depth_of(const std::string& init) {
   const bool number =
       init.size() >= 2 && init.size() <= 3 && init[0] == 'd' &&
@@ -295,18 +233,15 @@ run_setup prepare(run_options options, std::optional<checkpoint> resumed) {
   const bool on_gpu = setup.machine_note.empty() && o.backend != backend_choice::cpu;
   const default_run& defaults = on_gpu ? gpu_default : cpu_default;
 
-  const bool random = uses_random_tokens(o);
-  const bool shards = uses_shards(o);
-  const bool text = !shards && !random;
+  const data_kind kind = kind_of_data(o);
+  const bool text = kind == data_kind::text;
   choose_model(setup, resumed, defaults, text);
   complete(o, setup.config, defaults, o.init.empty() && o.checkpoint.empty());
   require_consistent(o, setup.config, setup.state ? setup.state->step : 0);
 
   // Own text is mostly headers, whose comments show best what was learnt.
   if (text && o.prompt.empty()) o.prompt = o.data.empty() ? "/// The " : "\n";
-  setup.data = random   ? random_data(o, setup.config.vocabulary)
-               : shards ? shard_data(o, matching_paths(o.data), setup.config.vocabulary)
-                        : text_data(o);
+  setup.data = open_data(o, kind, setup.config.vocabulary);
   // Made here only for their checks; the training loop makes its own.
   batch_loader loader(*setup.data.training, *o.batch, *o.sequence, o.order, o.seed);
   if (setup.data.validation) {

@@ -9,21 +9,13 @@
 #include <string>
 #include <vector>
 
-#include "gpt2/data/token_source.hpp"
 #include "gpt2/files/checkpoint.hpp"
 #include "gpt2/machine/backend.hpp"
 #include "gpt2/model/config.hpp"
 #include "options.hpp"
+#include "run_data.hpp"
 
 namespace gpt2_trainer {
-
-/// The tokens of a run. Validation may be null.
-struct run_data {
-  bool text = false;  ///< tokens are bytes
-  std::string description;
-  std::unique_ptr<token_source> training;
-  std::unique_ptr<token_source> validation;
-};
 
 struct run_setup {
   run_options options;  ///< every optional number has its value

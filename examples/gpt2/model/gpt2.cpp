@@ -95,11 +95,9 @@ void gpt2<Real>::forward(const step_shapes& shapes) {
 /// The logits of `rows` positions from `first` on; the head's weight is the token embedding.
 template <class Real>
 void gpt2<Real>::classify(std::int64_t first, std::int64_t rows) {
-  machine_.run(calls::matmul_forward<Real>{at_.logits,
-                                           final_norm_.out + first * config_.channels,
-                                           parameter_of(parameter::wte),
-                                           nullptr,
-                                           {rows, config_.channels, config_.padded_vocabulary}});
+  const llmc::matmul_shape shape{rows, config_.channels, config_.padded_vocabulary};
+  machine_.run(calls::matmul_forward<Real>{at_.logits, final_norm_.out + first * config_.channels,
+                                           parameter_of(parameter::wte), nullptr, shape});
 }
 
 /// From the logits of these rows to their losses and to the gradients of what the head reads, which
@@ -108,20 +106,14 @@ template <class Real>
 void gpt2<Real>::classify_backward(std::int64_t first, std::int64_t rows, Real dloss,
                                    accumulation mode) {
   const std::int64_t C = config_.channels;
-  machine_.run(calls::classifier_forward_backward<Real>{
-      at_.logits,
-      at_.losses + first,
-      &at_.state->out_of_range,
-      at_.targets + first,
-      {rows, config_.vocabulary, config_.padded_vocabulary},
-      dloss});
-  machine_.run(calls::matmul_backward<Real>{at_.branch + first * C,
-                                            gradient_of(parameter::wte),
-                                            at_.logits,
-                                            final_norm_.out + first * C,
-                                            parameter_of(parameter::wte),
-                                            {rows, C, config_.padded_vocabulary},
-                                            mode});
+  const llmc::classifier_shape losses{rows, config_.vocabulary, config_.padded_vocabulary};
+  const llmc::matmul_shape shape{rows, C, config_.padded_vocabulary};
+  machine_.run(calls::classifier_forward_backward<Real>{at_.logits, at_.losses + first,
+                                                        &at_.state->out_of_range,
+                                                        at_.targets + first, losses, dloss});
+  machine_.run(calls::matmul_backward<Real>{at_.branch + first * C, gradient_of(parameter::wte),
+                                            at_.logits, final_norm_.out + first * C,
+                                            parameter_of(parameter::wte), shape, mode});
 }
 
 /// From the gradient of the last layernorm, in at_.branch, to those of all parameters but the head.
@@ -205,12 +197,9 @@ loss_sum gpt2<Real>::evaluate(const std::int32_t* tokens, const std::int32_t* ta
   forward(shapes);
   for_each_run_of_logits(b * t, [&](std::int64_t first, std::int64_t rows) {
     classify(first, rows);
-    machine_.run(
-        calls::crossentropy_forward<Real>{at_.losses + first,
-                                          &at_.state->out_of_range,
-                                          at_.logits,
-                                          at_.targets + first,
-                                          {rows, config_.vocabulary, config_.padded_vocabulary}});
+    machine_.run(calls::crossentropy_forward<Real>{
+        at_.losses + first, &at_.state->out_of_range, at_.logits, at_.targets + first,
+        llmc::classifier_shape{rows, config_.vocabulary, config_.padded_vocabulary}});
   });
   machine_.run(calls::loss_sum<Real>{&at_.state->loss, at_.losses, b * t, accumulation::overwrite});
   const auto ignored = std::count(targets, targets + b * t, llmc::ignored_target);
@@ -290,17 +279,12 @@ void gpt2<Real>::apply_gradients(const update_options& options) {
                                                      &at_.state->out_of_range});
   std::vector<llmc::adamw_segment> segments;
   for (const parameter_tensor& tensor : layout_) segments.push_back({tensor.count, tensor.decay});
+  const llmc::adamw_parameters constants{options.beta1, options.beta2, options.epsilon,
+                                         options.weight_decay};
   machine_.run(calls::adamw_update_segments<Real>{
-      at_.parameters,
-      at_.moments_m,
-      at_.moments_v,
-      at_.gradients,
-      segments.data(),
-      static_cast<std::int64_t>(segments.size()),
-      {options.beta1, options.beta2, options.epsilon, options.weight_decay},
-      &at_.state->learning_rate,
-      &at_.state->step,
-      &at_.state->clip});
+      at_.parameters, at_.moments_m, at_.moments_v, at_.gradients, segments.data(),
+      static_cast<std::int64_t>(segments.size()), constants, &at_.state->learning_rate,
+      &at_.state->step, &at_.state->clip});
 }
 
 template <class Real>

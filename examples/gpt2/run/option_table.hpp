@@ -190,8 +190,10 @@ void add_option(CLI::App& app, const std::string& heading, const option<Options>
 /// --version, if that is asked for. A bad option is an input_error.
 template <class Options>
 std::optional<std::string> parse_command_line(CLI::App& app, const option_table<Options>& table,
-                                              int argc, const char* const* argv, Options& to) {
+                                              int argc, const char* const* argv, Options& to,
+                                              const std::string& version = "") {
   app.set_help_flag("-h,--help", "print this and leave");
+  if (!version.empty()) app.set_version_flag("--version", version, "print the version and leave");
   for (const option_group<Options>& group : table) {
     for (const option<Options>& each : group.options) add_option(app, group.heading, each, to);
   }
@@ -199,8 +201,8 @@ std::optional<std::string> parse_command_line(CLI::App& app, const option_table<
     app.parse(argc, argv);
   } catch (const CLI::CallForHelp&) {
     return app.help();
-  } catch (const CLI::CallForVersion& version) {
-    return std::string(version.what()) + "\n";
+  } catch (const CLI::CallForVersion& asked) {
+    return std::string(asked.what()) + "\n";
   } catch (const CLI::ExtrasError& error) {
     throw input_error(std::string(error.what()) + " (--help lists the options)");
   } catch (const CLI::ParseError& error) {

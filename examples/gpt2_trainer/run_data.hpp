@@ -1,0 +1,33 @@
+/// @file
+/// The tokens that a run's options name.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+
+#include "gpt2/data/token_source.hpp"
+#include "options.hpp"
+
+namespace gpt2_trainer {
+
+enum class data_kind {
+  text,    ///< tokens are bytes
+  shards,  ///< llm.c's
+  random   ///< for measuring, which needs no data that means anything
+};
+
+data_kind kind_of_data(const run_options& options);
+
+/// The tokens of a run. Validation may be null.
+struct run_data {
+  bool text = false;  ///< tokens are bytes
+  std::string description;
+  std::unique_ptr<token_source> training;
+  std::unique_ptr<token_source> validation;
+};
+
+/// Of this kind, which the options name; batch and sequence have their values.
+run_data open_data(const run_options& options, data_kind kind, std::int64_t vocabulary);
+
+}  // namespace gpt2_trainer
