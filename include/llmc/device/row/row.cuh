@@ -54,7 +54,7 @@ __device__ __forceinline__ void put(streamed out, std::int64_t column, pack<Widt
 template <int Width, class Group, class Out>
 __device__ __forceinline__ void clear_row(const Group&, Out out, std::int64_t first,
                                           std::int64_t end) {
-  for (std::int64_t c = first + Group::rank() * Width; c < end; c += Group::size() * Width) {
+  for (std::int64_t c = first + Group::worker() * Width; c < end; c += Group::size() * Width) {
     put<Width>(out, c, {});
   }
 }
@@ -87,7 +87,7 @@ class row_in_memory {
 
   template <class Body>
   __device__ __forceinline__ void visit(Body body) const {
-    for_each_pack<Width>(count_, Group::rank(), Group::size(), [&](auto width, std::int64_t c) {
+    for_each_pack<Width>(count_, Group::worker(), Group::size(), [&](auto width, std::int64_t c) {
       const place<width()> where{c};
       auto x = at(where);
       body(x, where);
@@ -101,7 +101,7 @@ class row_in_memory {
   /// visit() with several loads on their way at once: `body` gets arrays of packs.
   template <class Body>
   __device__ __forceinline__ void visit_batches(Body body) const {
-    for_each_batch<Width, Batch>(count_, Group::rank(), Group::size(),
+    for_each_batch<Width, Batch>(count_, Group::worker(), Group::size(),
                                  [&](auto width, auto batch, std::int64_t c, std::int64_t step) {
                                    pack<width()> x[batch()];
                                    load_batch(x, source_ + c, step);
@@ -119,9 +119,9 @@ class row_in_memory {
       put<width()>(out, c, x);
     };
     if constexpr (Group::is_block) {
-      for_each_pack_reversed<Width>(count_, Group::rank(), Group::size(), write_pack);
+      for_each_pack_reversed<Width>(count_, Group::worker(), Group::size(), write_pack);
     } else {
-      for_each_pack<Width>(count_, Group::rank(), Group::size(), write_pack);
+      for_each_pack<Width>(count_, Group::worker(), Group::size(), write_pack);
     }
   }
 
