@@ -106,12 +106,17 @@ __device__ __forceinline__ void layernorm_gradient(const Group& group, float* di
   const float scale = statistics.rstd / static_cast<float>(channels);
   const float shift = group.sum(dnorm_sum) * scale;
   const float slope = group.sum(dnorm_norm_sum) * scale;
-  dout.write(dinp, [&](auto& d, auto where) {
+  const auto finish = [&](auto& d, auto where) {
     auto&& x = at(inp, where);
     if constexpr (!Dout::keeps) begin(d, x, where, no_terms{});
 #pragma unroll
     for (int i = 0; i < where.width; ++i) d[i] -= shift + x[i] * slope;
-  });
+  };
+  if constexpr (Dout::keeps) {
+    dout.write_kept(dinp, finish);
+  } else {
+    dout.write(dinp, finish);
+  }
 }
 
 }  // namespace device

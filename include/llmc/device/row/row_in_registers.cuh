@@ -75,6 +75,13 @@ class row_in_registers {
     visit(body);
     store(out);
   }
+  /// The same for a body that reads kept packs only: none is left out, so nothing branches.
+  template <class Body>
+  __device__ __forceinline__ void write_kept(float* out, Body body) {
+#pragma unroll
+    for (int k = 0; k < packs; ++k) body(values_[k], place{0, k});
+    store(out);
+  }
 
  private:
   pack<Width> values_[packs] = {};

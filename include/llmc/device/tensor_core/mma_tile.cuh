@@ -241,24 +241,33 @@ __device__ __forceinline__ operand_fragment<Arithmetic, 4> fragment_of(const flo
   return precision_traits<Arithmetic>::split_rounded({x[0], x[2], x[1], x[3]});
 }
 
+/// Number i of a fragment, by itself. Numbers that are split as they arrive, instead of in pairs,
+/// need fewer registers at a time: exact heads of 64 are 2 to 3% faster for it (H200).
+template <precision Arithmetic>
+__device__ __forceinline__ void set_number(operand_fragment<Arithmetic, 2>& b, int i, float x) {
+  const operand_fragment<Arithmetic, 1> one = precision_traits<Arithmetic>::split({x});
+  b.high[i] = one.high[0];
+  if constexpr (precision_traits<Arithmetic>::is_split) b.low[i] = one.low[0];
+}
+
 /// The B fragments of the 4 or 2 tiles of a block of a tile used as columns.
 template <precision Arithmetic, int Tiles, int Features>
 __device__ __forceinline__ void load_columns(operand_fragment<Arithmetic, 2> (&b)[Tiles],
                                              const mma_tile_reader<Features>& reader,
                                              const float* tile, int k, int block) {
-  using traits = precision_traits<Arithmetic>;
-  if constexpr (Tiles == 4) {
-    const float4 x = reader.column(tile, k, block, false);
-    const float4 y = reader.column(tile, k, block, true);
-    b[0] = traits::split({x.x, y.x});
-    b[1] = traits::split({x.y, y.y});
-    b[2] = traits::split({x.z, y.z});
-    b[3] = traits::split({x.w, y.w});
-  } else {
-    const float2 x = reader.half_column(tile, k, block, false);
-    const float2 y = reader.half_column(tile, k, block, true);
-    b[0] = traits::split({x.x, y.x});
-    b[1] = traits::split({x.y, y.y});
+#pragma unroll
+  for (int second = 0; second < 2; ++second) {
+    if constexpr (Tiles == 4) {
+      const float4 x = reader.column(tile, k, block, second != 0);
+      set_number<Arithmetic>(b[0], second, x.x);
+      set_number<Arithmetic>(b[1], second, x.y);
+      set_number<Arithmetic>(b[2], second, x.z);
+      set_number<Arithmetic>(b[3], second, x.w);
+    } else {
+      const float2 x = reader.half_column(tile, k, block, second != 0);
+      set_number<Arithmetic>(b[0], second, x.x);
+      set_number<Arithmetic>(b[1], second, x.y);
+    }
   }
 }
 
