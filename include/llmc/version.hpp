@@ -3,5 +3,5 @@
 #pragma once
 
 #define LLMC_VERSION_MAJOR 0
-#define LLMC_VERSION_MINOR 1
+#define LLMC_VERSION_MINOR 2
 #define LLMC_VERSION_PATCH 0
