@@ -27,17 +27,16 @@ LLMC_TYPES_BEGIN
 enum class adamw_update_variant {
   /// The best for this device and shape.
   automatic,
-  /// The naive form: a thread updates one parameter. A warp's accesses are contiguous, so no byte
-  /// is fetched in vain, but each instruction moves only 4 bytes a thread, and what all threads
-  /// find out about the step is found out for each parameter. Not meant to win: it shows what wider
-  /// access is worth, which on an H100 is nothing for 124 million parameters: memory bounds all
-  /// three. Deterministic, as all of these are.
+  /// The naive form: a thread updates one parameter. No byte is fetched in vain, but each
+  /// instruction moves only 4 bytes a thread, and the step's constants are computed for every
+  /// parameter. Shows what wider access is worth: on an H100, with 124 million parameters, nothing,
+  /// since memory bounds all three variants. Deterministic, as all of these are.
   element_per_thread,
   /// A thread updates 4 parameters, or 1 where the alignment does not allow 4, in one pass over the
   /// four arrays. Memory bound, and nearly as fast as can be.
   pack_per_thread,
-  /// A thread does that twice, and reads all of it before it computes: what all threads find out
-  /// about the step costs half as much. On an H100 pack_per_thread is as fast.
+  /// A thread does that twice, and reads everything before it computes. The step's constants are
+  /// computed half as often. On an H100 as fast as pack_per_thread.
   packs_per_thread
 };
 
@@ -67,7 +66,7 @@ inline constexpr int adamw_update_packs<adamw_update_variant::element_per_thread
 template <>
 inline constexpr int adamw_update_packs<adamw_update_variant::pack_per_thread> = 1;
 
-/// With segments it is the same algorithm.
+/// The algorithm with segments is the same.
 using adamw_update_segments_variant = adamw_update_variant;
 inline constexpr std::array adamw_update_segments_variants = adamw_update_variants;
 template <adamw_update_segments_variant Variant>
@@ -110,7 +109,7 @@ __device__ __forceinline__ void adamw_update_element(float& param, float& m, flo
 
 namespace detail {
 
-/// The arrays of one step and what the host knows of it. `Decay` says which parameters decay.
+/// The arrays of one step, and what the host knows about it. `Decay` says which parameters decay.
 template <class Decay>
 struct adamw_operation : elementwise_operation {
   using state = device::adamw_step;
@@ -169,7 +168,7 @@ struct adamw_decay_everywhere {
 /// Runs of parameters that decay alternate with runs that do not.
 struct adamw_decay_in_turns {
   static constexpr int most_turns = 32;
-  std::int64_t turns[most_turns];  ///< where a run begins that differs from the one before
+  std::int64_t turns[most_turns];  ///< where each run but the first begins
   int count = 0;
   bool first_decays = false;
 
@@ -244,8 +243,8 @@ void launch_adamw_update(const char* function, float* params, float* m, float* v
 
 }  // namespace detail
 
-/// One step of AdamW; see the top of this file for the formulas. What changes from step to step is
-/// read from device memory, so that a captured step can be replayed.
+/// One step of AdamW; see the top of this file for the formulas. Values that change from step to
+/// step are read from device memory, so that a captured step can be replayed.
 ///
 /// @param[in,out] params        (count), updated
 /// @param[in,out] m             (count), updated; 0 before the first step
@@ -254,9 +253,9 @@ void launch_adamw_update(const char* function, float* params, float* m, float* v
 /// @param         parameters    the decay rates in [0, 1), epsilon and weight_decay at least 0
 /// @param[in]     learning_rate one number in device memory
 /// @param[in]     step          one number in device memory, t, which counts from 1
-/// @param[in]     clip          in device memory, from global_norm: its scale multiplies the
-///                              gradients, and nothing is written if its `finite` is 0. May be
-///                              null: scale 1, always written
+/// @param[in]     clip          in device memory, from global_norm: `scale` multiplies the
+///                              gradients, and if `finite` is 0 nothing is written. Null means
+///                              scale 1, always written
 ///
 /// No two arrays may overlap. Any alignment. Deterministic. Throws invalid_argument for count < 0,
 /// a null array or a parameter out of range; cuda_error if the launch fails.
@@ -273,14 +272,15 @@ void adamw_update(float* params, float* m, float* v, const float* grads, std::in
 }
 
 /// adamw_update of a whole arena in one launch, where weight decay applies to some of its segments
-/// only: the same bits as a call a segment, with weight_decay 0 where it does not decay.
+/// only. Gives the same bits as one call for each segment, with weight_decay 0 for those that do
+/// not decay.
 ///
-/// @param[in] segments (segment_count), in host memory, read before this returns; they begin at
-///                     element 0 and together make up the arrays
+/// @param[in] segments (segment_count), in host memory, read before this returns; the first begins
+///                     at element 0, and together they make up the arrays
 ///
-/// The other parameters are those of adamw_update. Neighbours that decay alike count as one
-/// segment, and there may be 33 of those. Throws what adamw_update throws, and invalid_argument for
-/// a negative number of segments, null segments, a segment of negative length or too many of them.
+/// The other parameters are those of adamw_update. Neighbouring segments that decay alike count as
+/// one, and at most 33 may remain. Throws what adamw_update throws, and invalid_argument for a
+/// negative number of segments, null segments, a segment of negative length or too many of them.
 template <adamw_update_segments_variant Variant = adamw_update_segments_variant::automatic,
           int BlockSize = adamw_update_segments_block_size<Variant>>
 void adamw_update_segments(float* params, float* m, float* v, const float* grads,

@@ -66,8 +66,8 @@ constexpr const char* to_string(attention_forward_variant variant) {
   return "unknown";
 }
 
-/// Threads a block. The tiles of `flash` are made for 128 and take no other; for `automatic` it is
-/// that of the shapes which `flash` does not take.
+/// Threads a block. `flash` takes 128 only, for which its tiles are made. With `automatic` the
+/// number serves the shapes that `flash` does not take.
 template <attention_forward_variant Variant>
 inline constexpr int attention_forward_block_size =
     Variant == attention_forward_variant::flash   ? 128
@@ -79,7 +79,7 @@ LLMC_TYPES_END
 LLMC_NAMESPACE_BEGIN
 namespace detail {
 
-/// What attention_forward needs with a matmul_context.
+/// Bytes of scratch that attention_forward needs with a matmul_context.
 inline std::size_t attention_forward_scratch(const char* function, attention_shape shape,
                                              attention_forward_variant chosen) {
   if (chosen != attention_forward_variant::materialised) return 0;
@@ -88,8 +88,8 @@ inline std::size_t attention_forward_scratch(const char* function, attention_sha
 
 }  // namespace detail
 
-/// Causal self-attention; see the top of this file for the formula. For all variants but
-/// `materialised`.
+/// Causal self-attention; see the top of this file for the formula. This overload is for all
+/// variants but `materialised`.
 ///
 /// @param[out] out        (B, T, NH, HS), overwritten; must not alias an input
 /// @param[out] lse        (B, NH, T), overwritten: what backward needs
@@ -129,7 +129,7 @@ void attention_forward(float* out, float* lse, const float* qkv, attention_shape
 }
 
 /// Bytes of scratch that attention_forward needs with a matmul_context, for this shape in any
-/// precision: none where `automatic` is `flash`. Without a context it needs none.
+/// precision: none where `automatic` takes `flash`. Without a context it needs none.
 template <attention_forward_variant Variant = attention_forward_variant::automatic>
 std::size_t attention_forward_workspace_bytes(attention_shape shape) {
   using variant = attention_forward_variant;
@@ -140,12 +140,12 @@ std::size_t attention_forward_workspace_bytes(attention_shape shape) {
       function, shape, detail::chosen_attention(Variant, shape, variant::materialised));
 }
 
-/// The same for `automatic` and `materialised`, with what products by cuBLASLt need.
+/// The overload for `automatic` and `materialised`. It takes what products by cuBLASLt need.
 ///
 /// @param[out]    scratch attention_forward_workspace_bytes<Variant>(shape) bytes, aligned to 16;
 ///                        its contents are lost
-/// @param[in,out] context of the current device; where `materialised` runs, its own workspace is
-///                        used until the stream gets there
+/// @param[in,out] context of the current device; where `materialised` runs, the context's own
+///                        workspace is in use until the stream has run this
 ///
 /// Throws also invalid_argument for a scratch that is too small or not aligned and, where
 /// `materialised` runs, a context of another device; cublas_error if a product fails.
@@ -187,18 +187,18 @@ enum class attention_backward_variant {
   /// The best for this device, shape and precision: `flash` wherever it takes the shape, else (head
   /// sizes above 128) `materialised` with a matmul_context and `naive` without one.
   automatic,
-  /// A thread owns a query and sums its dq; then a thread owns a key and sums its dk and dv over
-  /// the queries, the last first. Each gradient is summed in memory by one thread in one order, and
-  /// every probability is computed once for each. Every precision is done in IEEE FP32. Any head
-  /// size. Wins nowhere.
+  /// Two kernels. In the first a thread owns a query and sums its dq; in the second a thread owns a
+  /// key and sums its dk and dv over the queries, the last first. Sums are in memory, in a fixed
+  /// order, and both kernels compute every probability. Every precision is done in IEEE FP32. Any
+  /// head size. Wins nowhere.
   naive,
-  /// The probabilities made again in memory from q, k and lse, for a run of queries at a time, and
-  /// five batched products by cuBLASLt; it needs a matmul_context. `tf32x3` is done in IEEE FP32.
+  /// Makes the probabilities again from q, k and lse, in memory, for a run of queries at a time;
+  /// then five batched products by cuBLASLt. Needs a matmul_context. `tf32x3` is done in IEEE FP32.
   materialised,
-  /// Two kernels that store no score: one sums dq for queries over the keys, the other dk and dv
-  /// for keys over the queries, each gradient in one fixed order. Precisions, head sizes and what
-  /// an infinity or NaN of a masked position reaches are as in attention_forward's `flash`; take
-  /// both directions in the same precision, whose scores then agree to the last bits.
+  /// Two kernels that store no score: one sums dq over the keys, the other sums dk and dv over the
+  /// queries, each in a fixed order. Precisions, head sizes and what an infinity or NaN at a masked
+  /// position spoils are those of attention_forward's `flash`. Use one precision in both
+  /// directions: then their scores agree to the last bits.
   flash
 };
 
@@ -216,8 +216,8 @@ constexpr const char* to_string(attention_backward_variant variant) {
   return "unknown";
 }
 
-/// Threads a block. The tiles of `flash` are made for 128 and take no other; for `automatic` it is
-/// that of the shapes which `flash` does not take.
+/// Threads a block. `flash` takes 128 only, for which its tiles are made. With `automatic` the
+/// number serves the shapes that `flash` does not take.
 template <attention_backward_variant Variant>
 inline constexpr int attention_backward_block_size =
     Variant == attention_backward_variant::flash   ? 128
@@ -227,10 +227,10 @@ inline constexpr int attention_backward_block_size =
 LLMC_TYPES_END
 
 LLMC_NAMESPACE_BEGIN
-/// Bytes of scratch that attention_backward needs for this shape in any precision. For `naive` and
-/// `flash` they are little more than one float for each row of scores, and for `flash` one for each
-/// channel of every 64 positions. Without a matmul_context, `automatic` makes do with those of
-/// `naive` where it is `naive`.
+/// Bytes of scratch that attention_backward needs for this shape in any precision. `naive` needs
+/// little more than one float for each row of scores; `flash` needs in addition one for each
+/// channel of every 64 positions. Without a matmul_context, `automatic` may take `naive`: then the
+/// bytes of `naive` are enough.
 template <attention_backward_variant Variant = attention_backward_variant::automatic>
 std::size_t attention_backward_workspace_bytes(attention_shape shape) {
   using variant = attention_backward_variant;
@@ -248,13 +248,14 @@ std::size_t attention_backward_workspace_bytes(attention_shape shape) {
 ///     dq[t] = scale * sum_j ds[t][j] k[j],  dk[j] = scale * sum_t ds[t][j] q[t],
 ///     dv[j] = sum_t p[t][j] dout[t]
 ///
-/// For all variants but `materialised`.
+/// This overload is for all variants but `materialised`.
 ///
 /// @param[out]    dqkv      (B, T, 3, NH, HS), overwritten whatever `mode` says; must not alias an
 ///                          input
-/// @param[in,out] dqkv_bias (3, NH, HS), the sums of dqkv over all positions: the gradient of the
-///                          bias of the linear layer that made qkv; overwritten or added to as
-///                          `mode` says; 0 for no positions; null: not computed
+/// @param[in,out] dqkv_bias (3, NH, HS), the sums of dqkv over all positions, which are the
+/// gradient
+///                          of the bias of the linear layer that made qkv; overwritten or added to
+///                          as `mode` says; 0 for no positions; null: not computed
 /// @param[out]    scratch   attention_backward_workspace_bytes<Variant>(shape) bytes, aligned to
 ///                          16; its contents are lost
 /// @param[in]     dout      (B, T, NH, HS)
@@ -289,10 +290,10 @@ void attention_backward(float* dqkv, float* dqkv_bias, workspace scratch, const 
   if constexpr (Variant != variant::flash) gradient.naive();
 }
 
-/// The same for `automatic` and `materialised`, with what products by cuBLASLt need.
+/// The overload for `automatic` and `materialised`. It takes what products by cuBLASLt need.
 ///
-/// @param[in,out] context of the current device; where `materialised` runs, its own workspace is
-///                        used until the stream gets there
+/// @param[in,out] context of the current device; where `materialised` runs, the context's own
+///                        workspace is in use until the stream has run this
 ///
 /// Throws also, where `materialised` runs, invalid_argument for a context of another device and
 /// cublas_error if a product fails.

@@ -99,7 +99,7 @@ struct scores_partly_kept {
 template <class Group, device::softmax_sum Sum>
 using causal_scores = scores_in_memory<Group, 1, Sum, device::any_block_size, 1>;
 
-/// What the variant does to rows, for both passes. Width is that of scores_partly_kept.
+/// What the variant does to rows, forward and backward. `Width` is for scores_partly_kept.
 template <auto Variant, int Width>
 constexpr auto causal_softmax_scores() {
   using variant = decltype(Variant);
@@ -123,7 +123,7 @@ constexpr auto causal_softmax_scores() {
   }
 }
 
-/// Query t of a head sees the first t + 1 keys; what belongs to the others becomes 0.
+/// Query t of a head sees the first t + 1 keys. The results of the other keys become 0.
 template <class Scores>
 __global__ void __launch_bounds__(Scores::most_threads)
     causal_softmax_rows_kernel(float* out, const float* inp, std::int64_t rows, std::int64_t keys,
@@ -203,9 +203,9 @@ enum class causal_softmax_backward_variant {
   /// floats) in registers until the sum is known, so that memory sends each of them once. Takes
   /// blocks of up to 512 threads, which leaves each enough registers.
   row_in_registers,
-  /// The same, and each warp takes the rows t and T - 1 - t, one after the other: T + 1 visible
-  /// scores whatever t, so that no block ends before the others. Where there are rows enough to
-  /// fill the GPU anyway it is as fast as row_in_registers, not faster.
+  /// The same, but each warp takes the rows t and T - 1 - t, one after the other. They have T + 1
+  /// visible scores together whatever t is, so that no block ends before the others. Where there
+  /// are enough rows to fill the GPU anyway, it is as fast as row_in_registers and no faster.
   paired_rows
 };
 
@@ -244,8 +244,9 @@ struct causal_softmax_backward_arrays {
   const float* out;
 };
 
-/// Unpaired, a group has one row at a time. Paired, it has two: of a head of T rows (T + 1) / 2
-/// groups take row T - 1 - i and then row i, which for an odd T is the same in the middle.
+/// Unpaired, a group takes one row at a time. Paired, it takes two: a head of T rows has (T + 1) /
+/// 2 turns, and turn i is row T - 1 - i and then row i. In the middle of an odd T these are one
+/// row, which is done once.
 template <class Scores, bool Paired>
 __global__ void __launch_bounds__(Scores::most_threads)
     causal_softmax_backward_rows_kernel(causal_softmax_backward_arrays a, std::int64_t heads,
@@ -285,8 +286,8 @@ __global__ void __launch_bounds__(Scores::most_threads)
 /// @param      shape the head size must be at least 1 and takes no part
 /// @param      scale that of the forward pass
 ///
-/// Any alignment. Deterministic, in every variant: each sum is reduced from the values of its
-/// threads, and none is added to in memory. Throws as causal_softmax_forward does.
+/// Any alignment. Deterministic in every variant: threads reduce each sum in a fixed order, and
+/// none is added to in memory. Throws as causal_softmax_forward does.
 template <causal_softmax_backward_variant Variant = causal_softmax_backward_variant::automatic,
           int BlockSize = causal_softmax_backward_block_size<Variant>>
 void causal_softmax_backward(float* dinp, const float* dout, const float* out,

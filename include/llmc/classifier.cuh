@@ -1,6 +1,6 @@
 /// @file
-/// Softmax, cross-entropy and the gradient of both in one step, in place: what the end of a
-/// language model needs and the largest array it touches.
+/// Softmax, cross-entropy and the gradient of both, as the end of a language model needs them: in
+/// one step, and in place, since the logits are the largest array that the model touches.
 ///
 ///     losses[row]    = log(sum_{c < V} exp(logits[row][c])) - logits[row][target]
 ///     logits[row][c] = (softmax(logits[row])[c] - (c == target)) * dloss(row)
@@ -35,8 +35,8 @@ enum class classifier_forward_backward_variant {
   /// Both in one kernel: a warp owns a row and passes over it twice, maximum and sum together, then
   /// the gradient. Wins for vocabularies of up to a few hundred and thousands of rows.
   warp_per_row,
-  /// The same by a block, by packs, and the second time from the end back: the rows in flight fit
-  /// the L2 cache. Wins for vocabularies of a thousand and more that row_on_chip cannot take.
+  /// The same by a block, by packs. The second pass goes from the end back, and the rows in flight
+  /// fit the L2 cache. Wins for vocabularies of a thousand and more that row_on_chip cannot take.
   block_per_row,
   /// A block keeps its row in registers and shared memory, so that memory sees each number once.
   /// Wins for rows of 8192 columns and more, among them GPT-2's vocabulary. Takes rows that begin
@@ -65,9 +65,9 @@ constexpr const char* to_string(classifier_forward_backward_variant variant) {
   return "unknown";
 }
 
-/// Threads a block, the fastest on an H100 at GPT-2's vocabulary. With many threads a row
-/// block_per_row keeps few rows in flight, which is what the cache asks for. Where a thread owns a
-/// row, small blocks spread the rows over more multiprocessors.
+/// Threads a block, the fastest on an H100 at GPT-2's vocabulary. block_per_row has many threads
+/// for a row, so that few rows are in flight and the cache holds them. Where a thread owns a row,
+/// small blocks spread the rows over more multiprocessors.
 template <classifier_forward_backward_variant Variant>
 inline constexpr int classifier_forward_backward_block_size =
     Variant == classifier_forward_backward_variant::thread_per_row  ? 32

@@ -4,8 +4,8 @@
 ///     losses[row] = log(sum_{c < V} exp(logits[row][c])) - logits[row][target]
 ///
 /// Rows are Vp >= V apart; the padding columns [V, Vp) take no part. A row whose target is
-/// `ignored_target` has loss and gradient 0. So has a row whose target is otherwise outside [0, V);
-/// it is counted.
+/// `ignored_target` has loss and gradient 0. A row with any other target outside [0, V) has loss
+/// and gradient 0, too, and its target is counted.
 #pragma once
 
 #include <llmc/detail/cuda_only.hpp>
@@ -124,8 +124,8 @@ enum class crossentropy_backward_variant {
   /// A warp owns a row and passes over it twice: maximum and sum together, then the gradient. Wins
   /// for vocabularies of up to a few hundred and thousands of rows.
   warp_per_row,
-  /// The same by a block, by packs, and the second time from the end back, which the cache still
-  /// holds. Wins for vocabularies of a thousand and more that row_on_chip cannot take.
+  /// The same by a block, by packs. The second pass goes from the end back, since the cache still
+  /// holds the end. Wins for vocabularies of a thousand and more that row_on_chip cannot take.
   block_per_row,
   /// A block keeps its row in registers and shared memory, so that memory sees each number once.
   /// Wins for rows of 8192 columns and more, among them GPT-2's vocabulary. Takes rows that begin
@@ -175,8 +175,8 @@ LLMC_NAMESPACE_BEGIN
 /// @param[out] dlogits (rows, Vp), overwritten, with 0 in the padding; may alias `logits`
 /// @param[in]  logits  (rows, Vp)
 /// @param[in]  targets (rows)
-/// @param      dlosses the gradients of the rows' losses: dlosses.scale times each row's own, where
-///                     there is an array of these
+/// @param      dlosses the gradients of the rows' losses, one for all or one for each row; see
+///                     loss_gradient
 ///
 /// A row whose target is ignored or out of range becomes 0, whatever its logits; a row that has no
 /// softmax (see crossentropy_forward) becomes NaN. Any alignment. Deterministic. Throws

@@ -1,6 +1,6 @@
 /// @file
-/// The types that every layer shares: extents, arithmetic, and how a gradient meets what its buffer
-/// already holds. Plain C++17 without CUDA, so the same types serve .cpp and .cu files.
+/// The types that every layer shares: extents, arithmetic, and whether a gradient overwrites its
+/// buffer or is added to it. Plain C++17 without CUDA, so the same types serve .cpp and .cu files.
 ///
 /// Letters used in all of llmc's documentation: B batch, T sequence length, C channels, NH heads,
 /// HS head size (C = NH * HS), V vocabulary, Vp padded vocabulary, OC output channels. Arrays are
@@ -27,10 +27,10 @@ enum class precision {
   tf32x3  ///< Three TF32 products per product: at least as exact as `ieee`.
 };
 
-/// The numbers that a multiplier takes; all but FP32 are those of tensor cores.
+/// The numbers that a multiplier takes. Tensor cores take all of them but FP32.
 enum class operand_format { fp32, tf32 };
 
-/// What the rest of a program may ask of a precision; how it multiplies is told in
+/// What a program may ask of a precision. How the precision multiplies is in
 /// device/tensor_core/precision.cuh.
 struct precision_facts {
   precision value;
@@ -43,7 +43,7 @@ struct precision_facts {
   constexpr bool is_exact() const { return !on_tensor_cores() || products > 1; }
 };
 
-/// All precisions. What follows is made of this table, so nothing has to be kept equal to it.
+/// All precisions. The declarations below are made from this table, and none repeats it.
 inline constexpr std::array precision_table{
     precision_facts{precision::ieee, "ieee", operand_format::fp32, 1},
     precision_facts{precision::tf32, "tf32", operand_format::tf32, 1},
@@ -55,7 +55,7 @@ inline constexpr auto precisions = [] {
   return all;
 }();
 
-/// Those of a precision; invalid_argument for what is none.
+/// The facts of a precision. Throws invalid_argument for a number that is no precision.
 constexpr const precision_facts& facts_of(precision value) {
   for (const precision_facts& facts : precision_table) {
     if (facts.value == value) return facts;
@@ -81,25 +81,25 @@ decltype(auto) with_precision(precision value, Body&& body) {
   return body(precision_constant<precisions[Row]>{});
 }
 
-/// Scratch memory of the caller's on the GPU. Each launcher that takes one has a
-/// `*_workspace_bytes` of the shape that says how much it needs, refuses one that is smaller or not
-/// aligned to 16 bytes, and leaves nothing in it that means anything.
+/// Scratch memory on the GPU, which the caller owns. `<launcher>_workspace_bytes(shape)` says how
+/// much a launcher needs. The launcher refuses less, or memory that is not aligned to 16 bytes.
+/// What it leaves there has no meaning.
 struct workspace {
   void* data = nullptr;
   std::size_t bytes = 0;
 };
 
-/// The gradients of the rows' losses, by which a loss layer multiplies its own going backward:
-/// scale * of_row[r] for row r, or `scale` for each where `of_row` is null. With {1.0f / rows} the
-/// gradient is that of the losses' mean.
+/// The gradients of the rows' losses: scale * of_row[r] for row r, or `scale` for every row where
+/// `of_row` is null. The backward pass of a loss layer multiplies by them. {1.0f / rows} gives the
+/// gradient of the losses' mean.
 struct loss_gradient {
   float scale = 1.0f;
   const float* of_row = nullptr;  ///< (rows), on the GPU
 };
 
 /// What happens to the old contents of a gradient of parameters. A backward launcher takes one
-/// `mode` for all of those that it makes (two where a table may be shared with another layer, see
-/// encoder_backward); the gradients of activations are always overwritten.
+/// `mode` for all gradients of parameters that it makes. Only encoder_backward takes two, because
+/// another layer may share one of its tables. Gradients of activations are always overwritten.
 enum class accumulation {
   overwrite,  ///< The buffer need not be initialised; every element is written.
   add         ///< The gradient is added to what the buffer holds.
@@ -141,8 +141,8 @@ struct classifier_shape {
   std::int64_t padded_vocabulary;  ///< Vp >= V: the stride between rows
 };
 
-/// The target that takes part in nothing: its loss and its gradient are 0 and it is not reported as
-/// out of range.
+/// The target of a row that takes no part: its loss and its gradient are 0, and it is not counted
+/// as out of range.
 inline constexpr std::int32_t ignored_target = -100;
 
 /// What `global_norm` finds and `adamw_update` reads, in device memory.
