@@ -252,10 +252,9 @@ std::size_t attention_backward_workspace_bytes(attention_shape shape) {
 ///
 /// @param[out]    dqkv      (B, T, 3, NH, HS), overwritten whatever `mode` says; must not alias an
 ///                          input
-/// @param[in,out] dqkv_bias (3, NH, HS), the sums of dqkv over all positions, which are the
-/// gradient
-///                          of the bias of the linear layer that made qkv; overwritten or added to
-///                          as `mode` says; 0 for no positions; null: not computed
+/// @param[in,out] dqkv_bias (3, NH, HS), the sums of dqkv over all positions: the bias gradient of
+///                          the linear layer that made qkv; overwritten or added to as `mode` says;
+///                          0 for no positions; null: not computed
 /// @param[out]    scratch   attention_backward_workspace_bytes<Variant>(shape) bytes, aligned to
 ///                          16; its contents are lost
 /// @param[in]     dout      (B, T, NH, HS)

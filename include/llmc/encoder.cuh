@@ -40,11 +40,11 @@ enum class encoder_forward_variant {
   /// order of the accesses is worth.
   element_per_thread,
   /// The same for 4 numbers in one access, or 1 where alignment or C do not allow 4: a quarter of
-  /// the threads, divisions and accesses. Spreads over more threads than warp_per_row, which counts
-  /// only where there are a few hundred positions or fewer.
+  /// the threads, divisions and accesses. It has more threads than warp_per_row, which pays only
+  /// for a few hundred positions or fewer.
   pack_per_thread,
-  /// A warp owns a position and reads both rows before it adds. Nothing but the memory limits it
-  /// from a few thousand positions on.
+  /// A warp owns a position and reads both rows before it adds. From a few thousand positions on,
+  /// only memory limits it.
   warp_per_row
 };
 
@@ -74,7 +74,7 @@ LLMC_NAMESPACE_BEGIN
 namespace device {
 
 /// The embedding of one position, by a warp: 768 channels at a time in registers, so that all loads
-/// are on their way before the first is needed. A token that is not there contributes nothing.
+/// are on their way before the first is needed. Without a token the result is the row of wpe.
 template <int Width>
 __device__ void encoder_row(float* out, const float* wte, const float* wpe, std::int32_t token,
                             bool has_token, std::int64_t channels) {
@@ -175,18 +175,18 @@ LLMC_TYPES_BEGIN
 enum class encoder_backward_variant {
   /// The best for this device and shape.
   automatic,
-  /// The naive form: a thread an element of dout, which adds it to both tables by atomic additions.
-  /// Not deterministic: adds in the order in which threads arrive. The more often a token occurs,
-  /// the longer its additions wait for each other. `automatic` never chooses it.
+  /// The naive form: a thread owns an element of dout and adds it to both tables by atomic
+  /// additions. Not deterministic: threads add in the order in which they arrive. The more often a
+  /// token occurs, the longer its additions wait for each other. `automatic` never chooses it.
   atomics,
   /// A thread owns a channel of both tables and walks over all positions. No two threads meet, so
-  /// plain additions do and the order is fixed, but only C threads have work, and each waits for
-  /// its last addition before the next. Never wins. Deterministic.
+  /// plain additions are enough and their order is fixed. But only C threads have work, and each
+  /// waits for one addition before it starts the next. Never wins. Deterministic.
   thread_per_channel,
-  /// dwpe by a thread a column, which adds the batch in order. dwte from the positions sorted by
-  /// token (up to 8192 beside dwpe, in one launch) and cut into pieces of equal length: a warp sums
-  /// a piece, whatever tokens are in it, so one token everywhere is as fast as all different, and
-  /// every sum has a fixed order.
+  /// dwpe: a thread owns an element and adds over the batch in order. dwte: the positions are
+  /// sorted by token (up to 8192 in the launch that makes dwpe) and cut into pieces of equal
+  /// length, and a warp sums a piece, whatever tokens it holds. So one token everywhere is as fast
+  /// as all different ones, and every sum has a fixed order.
   sorted_pieces
 };
 
@@ -217,8 +217,8 @@ LLMC_TYPES_END
 LLMC_NAMESPACE_BEGIN
 namespace device {
 
-/// The gradient of `Width` elements of wpe: their gradients over the batch, `stride` apart, added
-/// in order and in double, since the batch may be long.
+/// The gradient of `Width` elements of wpe: the sum over the batch of their gradients, which lie
+/// `stride` apart. Added in order, and in double since the batch may be long.
 template <int Width>
 __device__ pack<Width> encoder_position_gradient(const float* dout, std::int64_t batch,
                                                  std::int64_t stride) {
@@ -239,8 +239,8 @@ __device__ pack<Width> encoder_position_gradient(const float* dout, std::int64_t
 
 namespace detail {
 
-/// The first blocks find the tokens' places, the others sum dwpe: in one launch, because the former
-/// compute while the latter wait for memory.
+/// The first blocks find the tokens' places, the others sum dwpe. Both are in one launch, because
+/// the first compute while the others wait for memory.
 template <int Width, int BlockSize>
 __global__ void __launch_bounds__(BlockSize)
     encoder_position_gradient_kernel(float* dwpe, const float* dout, encoder_shape shape,
@@ -321,14 +321,16 @@ inline std::size_t encoder_backward_workspace_bytes(encoder_shape shape) {
 /// @param[in]     tokens    (B, T); tokens outside [0, V) contribute nothing to dwte
 /// @param[in]     dout      (B, T, C)
 ///
-/// Each table has a mode of its own: GPT-2's last layer shares wte, so its part of dwte may be
-/// there already, while dwpe is this layer's alone.
+/// Each table has a mode of its own: GPT-2's last layer shares wte, so that layer's part of dwte
+/// may be there already, while dwpe belongs to this layer alone.
 ///
 /// Any alignment of the arrays. Deterministic, except for `atomics`, whose last bits differ from
-/// run to run. The scratch is asked for whatever the variant, though only `sorted_pieces` uses it.
-/// Throws invalid_argument for a negative B or T, C < 1, V < 1, a null array or a scratch that is
-/// too small or misaligned; cuda_error if a launch fails. Beyond 8192 positions in the default
-/// stream of a host thread (cudaStreamPerThread), an earlier error of yours is cleared.
+/// run to run. Every variant asks for the scratch, though only `sorted_pieces` uses it. Throws
+/// invalid_argument for a negative B or T, C < 1, V < 1, a null array or a scratch that is too
+/// small or misaligned; cuda_error if a launch fails.
+///
+/// With more than 8192 positions on a host thread's own default stream (cudaStreamPerThread, or 0
+/// in code compiled for such streams), `sorted_pieces` clears an earlier error of yours.
 template <encoder_backward_variant Variant = encoder_backward_variant::automatic,
           int BlockSize = encoder_backward_block_size<Variant>>
 void encoder_backward(float* dwte, float* dwpe, workspace scratch, const std::int32_t* tokens,

@@ -29,8 +29,8 @@ class LLMC_VISIBLE invalid_argument : public error {
   using error::error;
 };
 
-/// A valid request that this variant cannot serve on this device, in this build or for this shape.
-/// Only named variants throw it; `automatic` never does.
+/// A valid request that the named variant cannot serve on this device, in this build or for this
+/// shape. `automatic` never throws it.
 class LLMC_VISIBLE unsupported : public error {
  public:
   using error::error;

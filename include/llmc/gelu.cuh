@@ -33,8 +33,8 @@ enum class gelu_forward_variant {
   /// A thread reads 4 numbers, or 1 where the alignment does not allow 4, and writes
   /// as many. Memory bound, and nearly as fast as can be.
   pack_per_thread,
-  /// A thread does that four times, and reads all of it before it computes: fewer threads keep
-  /// the memory busy. On an H100 pack_per_thread is as fast.
+  /// A thread does that four times, and reads everything before it computes: fewer threads keep
+  /// the memory busy. On an H100 as fast as pack_per_thread.
   packs_per_thread
 };
 
@@ -106,8 +106,8 @@ enum class gelu_backward_variant {
   /// A thread reads 4 numbers of each input, or 1 where the alignment does not allow 4, and
   /// writes as many. Memory bound, and nearly as fast as can be.
   pack_per_thread,
-  /// A thread does that four times, and reads all of it before it computes: fewer threads keep
-  /// the memory busy. On an H100 pack_per_thread is as fast.
+  /// A thread does that four times, and reads everything before it computes: fewer threads keep
+  /// the memory busy. On an H100 as fast as pack_per_thread.
   packs_per_thread
 };
 

@@ -27,13 +27,13 @@ enum class global_norm_variant {
   /// The best for this device and shape.
   automatic,
   /// The naive form: every thread adds its sum of squares to one number in memory, by an atomic
-  /// addition in double. Not deterministic: adds in the order in which threads arrive, which almost
-  /// never shows once the sum of doubles is rounded to float, but may. All those additions meet at
-  /// one address and take turns there. `automatic` never chooses it.
+  /// addition in double. All additions meet at one address and take turns there. Not deterministic:
+  /// threads add in the order in which they arrive. After the sum is rounded to float this shows
+  /// almost never, but it may. `automatic` never chooses it.
   atomics,
-  /// Up to 528 blocks sum squares in double, then one block adds their sums. Without atomics, so
-  /// the bits repeat. Memory bound; a few thousand gradients do not fill the GPU, but take no time
-  /// either.
+  /// Up to 528 blocks sum squares in double, then one block adds their sums. There are no atomics,
+  /// so the bits repeat. Memory bound; a few thousand gradients do not fill the GPU, but they take
+  /// no time either.
   two_stage
 };
 
@@ -58,8 +58,9 @@ LLMC_TYPES_END
 LLMC_NAMESPACE_BEGIN
 namespace device {
 
-/// One worker's share of the sum of squares, in double: the square of any finite float is finite
-/// there, and that of an infinity or a NaN is not, so a sum that is finite says that all were.
+/// One worker's share of the sum of squares, in double. There the square of any finite float is
+/// finite, and that of an infinity or a NaN is not. So a finite sum says that all values were
+/// finite.
 template <int Width>
 __device__ double sum_of_squares(const float* values, std::int64_t count, std::int64_t worker,
                                  std::int64_t workers) {
@@ -89,9 +90,9 @@ __device__ inline clip_state clip_state_of(double squares, float max_norm) {
 
 namespace detail {
 
-/// The blocks of stage one, and so the number of partial sums. A function of the count alone, so
-/// that the bits do not depend on the card: four on each of 132 multiprocessors, which are resident
-/// at once; at least 4096 gradients each.
+/// The blocks of stage one, and so the number of partial sums: one for every 4096 gradients, but at
+/// most four on each of 132 multiprocessors, which are resident at once. The number depends on the
+/// count alone, so that the bits do not depend on the card.
 constexpr std::int64_t global_norm_blocks(std::int64_t count) {
   constexpr std::int64_t fewest_gradients = 4096;
   constexpr std::int64_t most_blocks = 4 * 132;
@@ -99,7 +100,7 @@ constexpr std::int64_t global_norm_blocks(std::int64_t count) {
   return wanted < most_blocks ? wanted : most_blocks;
 }
 
-/// Needs a sum that is 0 before. One instance serves every block size.
+/// `sum` must be 0 before. One instance serves every block size.
 template <int MostThreads>
 __global__ void __launch_bounds__(MostThreads)
     global_norm_atomics_kernel(double* sum, const float* grads, std::int64_t count) {
@@ -130,7 +131,7 @@ __global__ void __launch_bounds__(BlockSize)
   if (threadIdx.x == 0) *result = device::clip_state_of(total, max_norm);
 }
 
-/// Sums the squares and returns how many partial sums there are now.
+/// Sums the squares and returns the number of partial sums.
 template <global_norm_variant Variant, int BlockSize>
 std::int64_t launch_global_norm_partials(const char* function, double* partials, const float* grads,
                                          std::int64_t count, cudaStream_t stream) {
@@ -161,8 +162,8 @@ inline std::size_t global_norm_workspace_bytes(std::int64_t count) {
 /// The norm of `grads`, whether it is finite, and the scale that clips it to `max_norm`, all in
 /// device memory for adamw_update. The sum is taken in double.
 ///
-/// `finite` is 0 as soon as one gradient is infinite or NaN, or the norm itself passes the largest
-/// float; `scale` is 0 then. No gradients have norm 0, scale 1 and are finite.
+/// `finite` is 0 if a gradient is infinite or NaN, or if the norm itself passes the largest float;
+/// then `scale` is 0, too. Without gradients the norm is 0, the scale 1 and `finite` 1.
 ///
 /// @param[out] result   in device memory, overwritten
 /// @param[out] scratch  global_norm_workspace_bytes(count) bytes, aligned to 16; its contents are

@@ -30,11 +30,12 @@ enum class layernorm_forward_variant {
   /// The best for this device and shape.
   automatic,
   /// A thread owns a row and passes over it three times: mean, squared deviations, result. Wins
-  /// nowhere: it shows what a warp that reads a row together is worth. Its sums are not trees, so
-  /// they lose more digits on long rows.
+  /// nowhere: it shows what it is worth that a warp reads a row together. Its sums are not trees,
+  /// so they lose more digits on long rows.
   thread_per_row,
-  /// A kernel for mean, one for rstd, one for the result. Wins nowhere: it shows what one kernel is
-  /// worth. Neither mean nor rstd may be null, since they carry the statistics between kernels.
+  /// A kernel for mean, one for rstd, one for the result. Wins nowhere: it shows what a single
+  /// kernel is worth. Neither mean nor rstd may be null, since they carry the statistics from
+  /// kernel to kernel.
   three_kernels,
   /// A warp owns a row and passes over it three times; the second and third pass hit the cache.
   /// Wins for rows that row_in_registers cannot take, from a few hundred rows on.
@@ -81,7 +82,7 @@ LLMC_TYPES_END
 LLMC_NAMESPACE_BEGIN
 namespace detail {
 
-/// What is left to do once the arguments are checked.
+/// The rest of layernorm_forward, for arguments that were checked.
 template <layernorm_forward_variant Variant, int BlockSize>
 void launch_layernorm_forward_variant(const char* function,
                                       const layernorm_forward_arrays<layernorm_input>& a,
@@ -145,22 +146,23 @@ LLMC_TYPES_BEGIN
 enum class layernorm_backward_variant {
   /// The best for this device and shape.
   automatic,
-  /// A thread owns a row, and adds its terms to dweight and dbias by atomic additions, those of a
-  /// warp's 32 rows at once. Wins nowhere: it shows what contiguous reads and sums on the chip are
-  /// worth. Not deterministic: adds in the order in which threads arrive. `automatic` never chooses
-  /// it.
+  /// A thread owns a row. A warp adds up the terms of its 32 rows, and one atomic addition brings
+  /// each sum to dweight or dbias. Wins nowhere: it shows what contiguous reads and sums on chip
+  /// are worth. Not deterministic: warps add in the order in which they arrive. `automatic` never
+  /// chooses it.
   thread_per_row,
-  /// A block owns many rows, and sums of dweight and dbias in its shared memory, which a second
-  /// small kernel adds. Wins nowhere: it shows what registers are worth. Takes rows of which two
-  /// fit in shared memory: on an H100 29040 channels.
+  /// A block owns many rows and keeps its sums of dweight and dbias in shared memory; a second
+  /// small kernel adds up the sums of all blocks. Wins nowhere: it shows what registers are worth.
+  /// Two rows must fit in shared memory: on an H100 29040 channels.
   shared_partials,
   /// dinp by a warp a row; dweight and dbias as column sums in two stages. Reads dout and inp
   /// twice, the second time mostly from the L2 cache. Wins for rows that register_partials cannot
   /// take.
   warp_per_row,
-  /// A warp (up to 1024 channels) or a block keeps a row in registers and, beside it, its sums of
-  /// dweight and dbias over all its rows, which a second small kernel adds: memory sees each number
-  /// once. Wins wherever it can be used. Takes at most 32 * BlockSize channels.
+  /// A warp (up to 1024 channels) or a block keeps a row in registers, so that memory sees each
+  /// number once. Beside the row it keeps its sums of dweight and dbias over all its rows; a second
+  /// small kernel adds those up. Wins wherever it can be used. Takes at most 32 * BlockSize
+  /// channels.
   register_partials
 };
 
@@ -188,7 +190,7 @@ LLMC_TYPES_END
 
 LLMC_NAMESPACE_BEGIN
 
-/// Bytes of scratch that layernorm_backward needs for this shape, whatever variant and block size.
+/// Bytes of scratch that layernorm_backward needs for this shape, in any variant and block size.
 inline std::size_t layernorm_backward_workspace_bytes(row_shape shape) {
   return detail::layernorm_backward_workspace_bytes("llmc::layernorm_backward_workspace_bytes",
                                                     shape, 2);
@@ -213,8 +215,8 @@ inline std::size_t layernorm_backward_workspace_bytes(row_shape shape) {
 ///
 /// Any alignment. Deterministic, except for `thread_per_row`: the bits depend on the arguments, on
 /// whether the arrays are aligned to 16 bytes, and on Variant and BlockSize, not on the card.
-/// Throws invalid_argument for rows < 0, channels < 1, a null array or a workspace that is null,
-/// too small or not aligned; unsupported if `register_partials` or `shared_partials` is named for
+/// Throws invalid_argument for rows < 0, channels < 1, a null array or a scratch that is null, too
+/// small or not aligned; unsupported if `register_partials` or `shared_partials` is named for
 /// longer rows than it takes; cuda_error if a launch fails.
 template <layernorm_backward_variant Variant = layernorm_backward_variant::automatic,
           int BlockSize = layernorm_backward_block_size<Variant>>

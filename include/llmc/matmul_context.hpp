@@ -26,15 +26,16 @@ LLMC_TYPES_BEGIN
 ///
 /// A context belongs to the device that is current when it is made, and to one stream at a time:
 /// two streams that run at once need two contexts, because products share the context's workspace.
-/// Files that are compiled for different architectures may share one: each computes its products by
-/// the kernels that it has, whoever came first.
+/// Files that are compiled for different architectures may share a context: each computes its
+/// products by the kernels that it has, whichever file came first.
 ///
 /// A plan says who computes a product of some shape: an algorithm of cuBLASLt or a kernel of llmc's
-/// own. Without tuning it is a fixed rule, found at the first call without timing anything, so that
-/// every process gets the same bits. `tune` times all candidates instead; keep its plans with
-/// `save_plans` and `load_plans` where a later run shall have the same bits.
+/// own. Without tuning the first call makes it by a fixed rule and times nothing, so that every
+/// process gets the same bits. `tune` times all candidates instead. Where a later run must have the
+/// same bits, keep the tuned plans with `save_plans` and `load_plans`.
 ///
-/// No product allocates device memory or waits, so that products can be captured in a graph.
+/// Outside `tune` no product allocates device memory or waits, so that products can be captured in
+/// a graph.
 class matmul_context {
  public:
   /// Throws cuda_error or cublas_error if the device, the memory or the handle cannot be had.
@@ -44,17 +45,17 @@ class matmul_context {
   int device() const noexcept { return resources_.device(); }
   /// 10 * major + minor.
   int compute_capability() const noexcept { return resources_.compute_capability(); }
-  /// The device memory that a context takes.
+  /// The size of the workspace, nearly all of the device memory that a context takes.
   static constexpr std::size_t workspace_bytes = products::resources::workspace_bytes;
 
-  /// Calls `body`, which runs layers with this context on `stream`: a training step, say. Every
-  /// product whose plan is not yet from a tuning or a file is first timed with all candidates, on
-  /// scratch outputs, and the fastest becomes its plan; then it runs for real, so that `body` has
-  /// the effects it always has.
+  /// Calls `body`, which runs layers with this context on `stream`: a training step, say. A product
+  /// whose plan is not yet from a tuning or a file is first timed with all candidates, on scratch
+  /// outputs, and the fastest becomes its plan. Then the product runs on its own outputs, so that
+  /// `body` has the effects it always has.
   ///
-  /// Allocates and synchronises. Throws invalid_argument if `stream` is being captured or `body`
-  /// runs a product that is to be tuned on another stream, cuda_error if there is no memory for the
-  /// scratch, and whatever `body` throws; plans found until then are kept.
+  /// Allocates and synchronises. Throws invalid_argument if `stream` is being captured, or if
+  /// `body` runs a product that is to be tuned on another stream; cuda_error if there is no memory
+  /// for the scratch; and whatever `body` throws. Plans found until then are kept.
   template <class Body>
   void tune(cudaStream_t stream, Body body) {
     constexpr const char* function = "llmc::matmul_context::tune";
@@ -75,21 +76,21 @@ class matmul_context {
 
   /// Reads plans that `save_plans` wrote; `name` is what errors call the file. Throws
   /// invalid_argument, and changes nothing, if they are of another version of llmc or cuBLASLt or
-  /// of another card, or if the text is not whole. Plans of a build that had other kernels to
-  /// choose from are kept and saved, and do not count here.
+  /// of another card, or if the text is not whole. A plan counts only for builds that have the same
+  /// kernels to choose from; `save_plans` writes the other plans again, too.
   void load_plans(std::istream& from, const std::string& name) {
     constexpr const char* function = "llmc::matmul_context::load_plans";
     products::plan_reader reader(function, from, name);
     plans_.fix(reader.read(products::plan_file_header(function, device())));
   }
 
-  // ---- for layers, and for those who write layers of their own ----
+  // ---- for layers, llmc's and your own ----
 
   products::resources& resources() noexcept { return resources_; }
   products::plan_cache& plans() noexcept { return plans_; }
   const products::plan_cache& plans() const noexcept { return plans_; }
 
-  /// Runs a product by cuBLASLt, which knows a bias and a residual only.
+  /// Runs a product by cuBLASLt, whose only epilogues are a bias and a residual.
   void multiply(const char* function, const products::product& p, cudaStream_t stream) {
     products::candidates library(products::engines::library);
     library.add(products::kernel::cublaslt);
@@ -98,7 +99,7 @@ class matmul_context {
     });
   }
 
-  /// Finds a product's plan and runs it by `run_as`, see plan_cache::find.
+  /// Finds a product's plan and calls `run_as(product, plan)`, see plan_cache::find.
   template <class Run>
   void run(const char* function, const products::product& p, const products::candidates& among,
            cudaStream_t stream, Run run_as) {

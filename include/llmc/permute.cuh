@@ -29,16 +29,16 @@ LLMC_TYPES_BEGIN
 enum class permute_heads_variant {
   /// The best for this device and shape.
   automatic,
-  /// A thread moves one float. Neighbours read neighbours and write neighbours as far as a head
-  /// goes, but the four divisions by which a thread finds its place take longer than the move.
+  /// A thread moves one float. Within a head, neighbouring threads read and write neighbouring
+  /// floats. But the four divisions by which a thread finds its place take longer than the move.
   element_per_thread,
-  /// A thread moves 16 bytes, for the same four divisions: a quarter of the instructions. Where
-  /// the head size or the alignment does not allow it, it is element_per_thread.
+  /// A thread moves 16 bytes for the same four divisions: a quarter of the instructions. Where the
+  /// head size or the alignment does not allow that, this is element_per_thread.
   pack_per_thread,
-  /// A block moves all that belongs to one position: batch entry and position are found once for
-  /// the block, and what is left to a thread are two divisions of 32 bits. 16 bytes a thread where
-  /// alignment allows. Wins where a position has a few hundred numbers or more; threads idle where
-  /// it has fewer. Takes up to 2^31 - 1 floats a position.
+  /// A block moves all numbers of one position. It finds batch entry and position once, and each
+  /// thread is left with two divisions of 32 bits. 16 bytes a thread where alignment allows. Wins
+  /// where a position has a few hundred numbers or more; with fewer, threads idle. Takes up to
+  /// 2^31 - 1 floats a position.
   block_per_position
 };
 
@@ -104,7 +104,8 @@ void launch_move_heads(const char* function, float* out, const float* inp, atten
 ///
 /// @param[out] out   (parts, B, NH, T, HS), overwritten; must not alias `inp`
 /// @param[in]  inp   (B, T, parts, NH, HS)
-/// @param      parts tensors that lie side by side at each position: 3 for queries, keys and values
+/// @param      parts how many tensors lie side by side at each position: 3 for queries, keys and
+///                   values
 ///
 /// Any alignment. Deterministic: every bit is copied. Throws invalid_argument for a negative
 /// extent, NH < 1, HS < 1, parts < 1 or a null array; unsupported if `block_per_position` is named

@@ -30,7 +30,7 @@ enum class residual_forward_variant {
   /// A thread adds 4 numbers, or 1 where the alignment does not allow 4. Bound by memory, and
   /// nearly as fast as can be.
   pack_per_thread,
-  /// A thread does that twice, and reads all of it before it adds: fewer threads keep the memory
+  /// A thread does that twice, and reads everything before it adds: fewer threads keep the memory
   /// busy. On an H100 as fast as pack_per_thread.
   packs_per_thread
 };
@@ -107,7 +107,7 @@ enum class residual_backward_variant {
   /// A thread copies or adds 4 numbers to both gradients, or 1 where the alignment does not allow
   /// 4. Bound by memory, and nearly as fast as can be.
   pack_per_thread,
-  /// A thread does that twice, and reads all of it before it writes: fewer threads keep the memory
+  /// A thread does that twice, and reads everything before it writes: fewer threads keep the memory
   /// busy. On an H100 as fast as pack_per_thread.
   packs_per_thread
 };

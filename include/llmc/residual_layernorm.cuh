@@ -31,14 +31,15 @@ LLMC_TYPES_BEGIN
 enum class residual_layernorm_forward_variant {
   /// The best for this device and shape.
   automatic,
-  /// A thread owns a row and passes over it three times. Wins nowhere: it shows what a warp that
-  /// reads a row together is worth. Its sums are not trees, so they lose more digits on long rows.
+  /// A thread owns a row and passes over it three times. Wins nowhere: it shows what it is worth
+  /// that a warp reads a row together. Its sums are not trees, so they lose more digits on long
+  /// rows.
   thread_per_row,
   /// The residual add, then layernorm_forward_variant::warp_per_row. Wins nowhere: it shows what
   /// the fusion in warp_per_row is worth.
   separate_passes,
-  /// A warp owns a row, reads both inputs once and writes their sum, which is in the cache for what
-  /// follows. Wins for rows that row_in_registers cannot take, from a few hundred rows on.
+  /// A warp owns a row, reads both inputs once and writes their sum; later passes find the sum in
+  /// the cache. Wins for rows that row_in_registers cannot take, from a few hundred rows on.
   warp_per_row,
   /// layernorm_forward_variant::row_in_registers of the sum, which never leaves the registers.
   row_in_registers
@@ -80,7 +81,7 @@ void launch_residual_forward(const char* function, float* out, const float* inp1
                                    residual_forward_operation{{}, out, inp1, inp2}, stream);
 }
 
-/// What is left to do once the arguments are checked.
+/// The rest of residual_layernorm_forward, for arguments that were checked.
 template <residual_layernorm_forward_variant Variant, int BlockSize>
 void launch_residual_layernorm_forward(const char* function,
                                        const layernorm_forward_arrays<residual_input>& a,
@@ -151,11 +152,11 @@ enum class residual_layernorm_backward_variant {
   /// The best for this device and shape.
   automatic,
   /// layernorm_backward_variant::thread_per_row with one more term in dinp. Wins nowhere. Not
-  /// deterministic: adds in the order in which threads arrive. `automatic` never chooses it.
+  /// deterministic: warps add in the order in which they arrive. `automatic` never chooses it.
   thread_per_row,
-  /// layernorm_backward_variant::warp_per_row, then the residual add; one pass where dinp is
-  /// dresidual, since then the first must add. Wins nowhere: it shows what the fusion in
-  /// warp_per_row is worth.
+  /// layernorm_backward_variant::warp_per_row, then the residual add. Where dinp is dresidual this
+  /// is one pass, since the first would overwrite dresidual. Wins nowhere: it shows what the fusion
+  /// in warp_per_row is worth.
   separate_passes,
   /// layernorm_backward_variant::warp_per_row with one more term in dinp.
   warp_per_row,
@@ -209,20 +210,20 @@ void launch_residual_layernorm_backward_in_passes(const char* function,
 
 }  // namespace detail
 
-/// Bytes of scratch that residual_layernorm_backward needs for this shape, whatever variant and
-/// block size, with or without dinp_bias.
+/// Bytes of scratch that residual_layernorm_backward needs for this shape, in any variant and block
+/// size, with or without dinp_bias.
 inline std::size_t residual_layernorm_backward_workspace_bytes(row_shape shape) {
   return detail::layernorm_backward_workspace_bytes(
       "llmc::residual_layernorm_backward_workspace_bytes", shape, 3);
 }
 
-/// The gradients of residual_layernorm_forward. What reaches `residual` is the sum of the gradients
-/// of its two uses, and both inputs get it:
+/// The gradients of residual_layernorm_forward. The gradient of `residual` is the sum of the
+/// gradients of its two uses, and it is the gradient of both inputs:
 ///
 ///     dinp = dresidual + the dinp of layernorm_backward(dout)
 ///
-/// dweight and dbias are those of layernorm_backward. Where inp2 is what a linear layer with a bias
-/// made, that bias' gradient is a column sum of dinp, which costs little here:
+/// dweight and dbias are those of layernorm_backward. Where inp2 is the output of a linear layer
+/// with a bias, the gradient of that bias is a column sum of dinp, which costs little here:
 ///
 ///     dinp_bias[c] = sum_rows dinp
 ///
@@ -232,9 +233,8 @@ inline std::size_t residual_layernorm_backward_workspace_bytes(row_shape shape) 
 ///                          computed
 /// @param[in,out] dweight   (C), likewise, but never null
 /// @param[in,out] dbias     (C), likewise, but never null
-/// @param[out]    scratch   residual_layernorm_backward_workspace_bytes(shape) bytes, aligned to
-/// 16;
-///                          its contents are lost
+/// @param[out]    scratch   residual_layernorm_backward_workspace_bytes(shape) bytes, aligned
+///                          to 16; its contents are lost
 /// @param[in]     dout      (rows, C), the gradient of out
 /// @param[in]     dresidual (rows, C), the gradient of residual from its other uses; null means 0
 /// @param[in]     residual  (rows, C), from the forward pass
@@ -245,7 +245,7 @@ inline std::size_t residual_layernorm_backward_workspace_bytes(row_shape shape) 
 /// Any alignment. Deterministic, except for `thread_per_row`: the bits depend on the arguments, on
 /// whether the arrays are aligned to 16 bytes, and on Variant and BlockSize, not on the card.
 /// Throws invalid_argument for rows < 0, channels < 1, a null array other than dresidual and
-/// dinp_bias, or a workspace that is null, too small or not aligned; unsupported if
+/// dinp_bias, or a scratch that is null, too small or not aligned; unsupported if
 /// `register_partials` is named for longer rows than it takes; cuda_error if a launch fails.
 template <
     residual_layernorm_backward_variant Variant = residual_layernorm_backward_variant::automatic,

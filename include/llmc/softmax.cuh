@@ -29,7 +29,7 @@ enum class softmax_forward_variant {
   /// threads of a warp read a whole row apart.
   thread_per_row,
   /// A thread finds maximum and sum in one pass (Milakov and Gimelshein, 2018): the sum is rescaled
-  /// when the maximum grows. Wins nowhere; the idea is that of all rungs below.
+  /// when the maximum grows. Wins nowhere; online_warp_per_row and block_per_row use the idea.
   online_thread_per_row,
   /// A block owns a row, in three passes. Wins nowhere: each pass waits at barriers, and short rows
   /// leave most threads idle.
@@ -40,8 +40,9 @@ enum class softmax_forward_variant {
   /// The online sum by a warp, four loads at a time: two passes. Wins over warp_per_row where rows
   /// do not stay in the cache between passes.
   online_warp_per_row,
-  /// The online sum by a block, by packs; the result is written from the end back, which the cache
-  /// still holds. Wins for rows of a thousand channels and more that row_on_chip cannot take.
+  /// The online sum by a block, by packs. The result is written from the end back, since the cache
+  /// still holds the end. Wins for rows of a thousand channels and more that row_on_chip cannot
+  /// take.
   block_per_row,
   /// A block keeps its row in registers and shared memory, so that memory sees each number once.
   /// Wins for rows of 8192 channels and more, among them GPT-2's vocabulary. Takes rows that begin
@@ -104,8 +105,8 @@ __global__ void __launch_bounds__(Scores::most_threads, Scores::blocks)
   });
 }
 
-/// Calls `body(scores, shared_bytes)` with what the variant does to rows that can be read 16 bytes
-/// at a time if `wide`.
+/// Calls `body(scores, shared_bytes)` with what the variant does to rows, see scores.cuh, and the
+/// shared memory for that. `wide`: rows can be read 16 bytes at a time.
 template <softmax_forward_variant Variant, int BlockSize, class Body>
 void with_softmax_forward_scores(const char* function, bool wide, std::int64_t channels,
                                  Body body) {
@@ -172,8 +173,8 @@ enum class softmax_backward_variant {
   /// The same by a warp. Wins for rows of up to a few hundred channels, if there are thousands of
   /// them.
   warp_per_row,
-  /// The same by a block, by packs, and the second time from the end back, which the cache still
-  /// holds. Wins for rows of a thousand channels and more that row_on_chip cannot take.
+  /// The same by a block, by packs. The second pass goes from the end back, since the cache still
+  /// holds the end. Wins for rows of a thousand channels and more that row_on_chip cannot take.
   block_per_row,
   /// A block keeps both rows on the chip, `out` in registers and shared memory, `dout` in shared
   /// memory, so that memory sees each number once. Wins for rows of 8192 channels and more, among
@@ -210,7 +211,7 @@ LLMC_TYPES_END
 LLMC_NAMESPACE_BEGIN
 namespace detail {
 
-/// Where `out` is kept on the chip, `dout` lies whole in shared memory.
+/// Where `out` is kept on the chip, all of `dout` lies in shared memory.
 template <class Scores>
 __global__ void __launch_bounds__(Scores::most_threads, Scores::blocks)
     softmax_backward_kernel(float* dinp, const float* dout, const float* out, row_shape shape) {
@@ -230,8 +231,8 @@ __global__ void __launch_bounds__(Scores::most_threads, Scores::blocks)
   });
 }
 
-/// Calls `body(scores, shared_bytes)` with what the variant does to rows that can be read 16 bytes
-/// at a time if `wide`.
+/// Calls `body(scores, shared_bytes)` with what the variant does to rows, see scores.cuh, and the
+/// shared memory for that. `wide`: rows can be read 16 bytes at a time.
 template <softmax_backward_variant Variant, int BlockSize, class Body>
 void with_softmax_backward_scores(const char* function, bool wide, std::int64_t channels,
                                   Body body) {
