@@ -162,7 +162,7 @@ inline std::size_t gelu_matmul_backward_workspace_bytes(matmul_shape shape) {
 /// The gradients of a linear layer whose input is the GELU of `gelu_inp`:
 ///
 ///     dgelu_inp[r][c] = gelu'(gelu_inp[r][c]) * sum_o dout[r][o] * weight[o][c]
-///     dgelu_bias[c]   = sum_r dgelu_inp[r][c]    the bias of the layer before the GELU
+///     dgelu_bias[c]   = sum_r dgelu_inp[r][c]    for the bias of the layer before the GELU
 ///     dweight[o][c]   = sum_r dout[r][o] * inp[r][c]
 ///     dbias[o]        = sum_r dout[r][o]
 ///
