@@ -34,7 +34,7 @@ enum class attention_forward_variant {
   /// sizes above 128) `materialised` with a matmul_context and `naive` without one.
   automatic,
   /// A thread owns a query: it computes each score twice, for the maximum and for the weight, and
-  /// sums `out` in memory. Every precision is done in IEEE FP32. Any head size, and nothing of a
+  /// sums `out` in memory. Every precision is done in IEEE FP32. Any head size, and no value of a
   /// masked position reaches an earlier one. Wins nowhere.
   naive,
   /// Scores in memory, for a run of queries at a time and only for the keys that the run can see:

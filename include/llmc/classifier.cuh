@@ -81,7 +81,7 @@ LLMC_TYPES_END
 
 LLMC_NAMESPACE_BEGIN
 
-/// The loss of every row and, over the logits, its gradient; see the top of this file for the
+/// The loss of every row, and its gradient in place of the logits; see the top of this file for the
 /// formulas.
 ///
 /// @param[in,out] logits       (rows, Vp): the logits, overwritten by the gradient, with 0 in the

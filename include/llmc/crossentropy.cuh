@@ -34,7 +34,7 @@ enum class crossentropy_forward_variant {
   /// A warp owns a row and reads it once, maximum and sum together. Wins for vocabularies of up to
   /// a few hundred and thousands of rows.
   warp_per_row,
-  /// The same by a block, by four packs at a time. Wins for vocabularies of a thousand and more;
+  /// The same by a block, four packs at a time. Wins for vocabularies of a thousand and more;
   /// small ones leave most of its threads idle.
   block_per_row
 };
@@ -115,8 +115,9 @@ LLMC_TYPES_BEGIN
 enum class crossentropy_backward_variant {
   /// The best for this device and shape.
   automatic,
-  /// Two kernels: a thread a row writes the probabilities out, then a thread an element turns them
-  /// into the gradient. Wins nowhere: the second kernel alone moves as much as row_on_chip.
+  /// Two kernels: in the first a thread writes the probabilities of a row, in the second a thread
+  /// turns one of them into the gradient. Wins nowhere: the second alone moves as much as
+  /// row_on_chip.
   thread_per_element,
   /// One kernel, in which a thread owns a row and passes over it three times: maximum, sum,
   /// gradient. Wins nowhere: the threads of a warp read a whole row apart.

@@ -27,11 +27,11 @@ enum class gelu_forward_variant {
   /// The best for this device and shape.
   automatic,
   /// The naive form: a thread reads one number and writes one. A warp's loads are contiguous, so no
-  /// byte is fetched in vain, but each instruction moves only 4 bytes a thread. Not meant to
-  /// win: it shows what wider access is worth.
+  /// byte is fetched in vain, but each instruction moves only 4 bytes a thread. Not meant to win:
+  /// it shows what wider access is worth.
   element_per_thread,
-  /// A thread reads 4 numbers, or 1 where the alignment does not allow 4, and writes
-  /// as many. Memory bound, and nearly as fast as can be.
+  /// A thread reads 4 numbers, or 1 where the alignment does not allow 4, and writes as many.
+  /// Memory bound, and nearly as fast as can be.
   pack_per_thread,
   /// A thread does that four times, and reads everything before it computes: fewer threads keep
   /// the memory busy. On an H100 as fast as pack_per_thread.

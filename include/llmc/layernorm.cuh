@@ -155,7 +155,7 @@ enum class layernorm_backward_variant {
   /// small kernel adds up the sums of all blocks. Wins nowhere: it shows what registers are worth.
   /// Two rows must fit in shared memory: on an H100 29040 channels.
   shared_partials,
-  /// dinp by a warp a row; dweight and dbias as column sums in two stages. Reads dout and inp
+  /// dinp: a warp owns a row. dweight and dbias: column sums in two stages. Reads dout and inp
   /// twice, the second time mostly from the L2 cache. Wins for rows that register_partials cannot
   /// take.
   warp_per_row,

@@ -53,9 +53,9 @@ __global__ void __launch_bounds__(BlockSize)
 /// @param[in,out] sum    in device memory, overwritten or added to as `mode` says
 /// @param[in]     losses (count)
 ///
-/// Deterministic: the bits depend on the losses, their number and BlockSize. Without losses the sum
-/// is 0.
-/// Throws invalid_argument for count < 0 or a null array; cuda_error if the launch fails.
+/// Without losses the sum is 0. Deterministic: the bits depend on the losses, their number and
+/// BlockSize. Throws invalid_argument for count < 0 or a null array; cuda_error if the launch
+/// fails.
 template <int BlockSize = 1024>
 void loss_sum(double* sum, const float* losses, std::int64_t count, accumulation mode,
               cudaStream_t stream) {

@@ -99,7 +99,8 @@ struct loss_gradient {
 
 /// What happens to the old contents of a gradient of parameters. A backward launcher takes one
 /// `mode` for all gradients of parameters that it makes. Only encoder_backward takes two, because
-/// another layer may share one of its tables. Gradients of activations are always overwritten.
+/// another layer may share one of its tables. Gradients of activations are always overwritten, but
+/// for those of residual_backward, which take a `mode`, too.
 enum class accumulation {
   overwrite,  ///< The buffer need not be initialised; every element is written.
   add         ///< The gradient is added to what the buffer holds.
