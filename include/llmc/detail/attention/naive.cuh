@@ -81,7 +81,7 @@ __global__ void __launch_bounds__(MostThreads)
   }
 }
 
-/// What a query and a key have to do with each other.
+/// What the gradients of a query and a key take from each other.
 struct naive_pair {
   float p;   ///< the probability
   float ds;  ///< the gradient of the score, times scale
