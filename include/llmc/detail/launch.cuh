@@ -56,7 +56,7 @@ constexpr bool is_block_size(int block_size) {
 /// lowered: another thread's larger launch would fail.
 inline void allow_dynamic_shared_memory(const char* function, const void* kernel,
                                         std::size_t bytes) {
-  constexpr std::size_t without_asking = 40 * 1024;  // the limit of 48 KiB counts static ones, too
+  constexpr std::size_t without_asking = 40 * 1024;  // of 48 KiB, which the static memory shares
   if (bytes <= without_asking) return;
   keeping_last_error([&] {
     cudaFuncAttributes attributes{};
