@@ -1,5 +1,5 @@
 /// @file
-/// Sums over the rows of a matrix, for every column. A bias gradient is such sums.
+/// Sums over the rows of a matrix, for every column. The gradient of a bias is made of such sums.
 ///
 /// Deterministic, in two stages without atomics. Stage one: a block owns a tile of columns and a
 /// run of rows; its warps share the rows, its lanes the columns, and it writes one partial sum a

@@ -47,8 +47,8 @@ void add_exact_wgmma(products::candidates& to, const products::product& p,
   to.add(products::kernel::wgmma_split);
 }
 
-/// Adds those for the other precisions: the direct kernel for forward and the input's gradient, the
-/// splitting one for the weight's.
+/// Adds the wgmma kernels for the other precisions: the direct kernel for forward and the input's
+/// gradient, the splitting one for the weight's.
 template <precision Arithmetic, products::layout First, products::layout Second>
 void add_rounded_wgmma(products::candidates& to, const products::product& p, bool prefer_forward,
                        const products::resources& on) {

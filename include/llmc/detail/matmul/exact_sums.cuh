@@ -72,7 +72,7 @@ __device__ __forceinline__ float ieee_sum(const products::operand& a, const prod
   return sum;
 }
 
-/// Computes the sums of a thread again that are not finite; `row_of(i)` and `column_of(i)` say
+/// Computes again those sums of a thread that are not finite; `row_of(i)` and `column_of(i)` say
 /// where sum i belongs.
 template <products::layout First, products::layout Second, int Count, class Problem, class RowOf,
           class ColumnOf>

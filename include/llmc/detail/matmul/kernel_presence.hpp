@@ -32,7 +32,8 @@ inline int most_threads_of(const void* kernel) {
 }
 
 /// The answer for one kernel, asked once for each device. The file that has the kernel keeps it. A
-/// context does not, by the kernel's address: it may outlive the library that the kernel is in.
+/// context could keep it by the kernel's address, but may outlive the library that the kernel is
+/// in.
 class kernel_presence {
  public:
   /// Whether blocks of that size can be launched on the current device, which is number `device`.

@@ -57,7 +57,7 @@ struct operand_traits<operand_format::tf32, Products> {
   static constexpr int least_architecture = 80;
   static constexpr bool is_compiled = has_tf32_mma;
 
-  using element = float;  ///< of a tile in shared memory; who reads it splits it
+  using element = float;  ///< of a tile in shared memory, whole: its readers split it
   static constexpr int parts = Products == 1 ? 1 : 2;
   static constexpr bool is_split = parts == 2;
   template <int Count>

@@ -53,7 +53,7 @@ struct attention_backward_arrays {
   const float* out;
   const float* lse;
   float* delta = nullptr;      ///< (B, NH, T), in the scratch
-  float* dqkv_sums = nullptr;  ///< (B, blocks of rows, 3, NH, HS), of the workspace: the sums of
+  float* dqkv_sums = nullptr;  ///< (B, blocks of rows, 3, NH, HS), in the scratch: the sums of
                                ///< dqkv over the rows of each block; null: not wanted
 
   void require(const char* function) const {

@@ -36,7 +36,7 @@ struct parked_tile {
   }
 };
 
-/// Computes the sums again that are not finite, see ieee_sum. All threads of the block call it.
+/// Computes again the sums that are not finite, see ieee_sum. All threads of the block call it.
 template <class Tiles>
 __device__ __forceinline__ void repair_tile(const typename Tiles::result& tile,
                                             const products::operand& first,

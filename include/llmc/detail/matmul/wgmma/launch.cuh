@@ -69,9 +69,9 @@ inline products::tensor_box second_boxes(const products::product& p, std::uint32
 }
 
 /// How many rows of tiles share their columns' tiles in the L2 cache. A weight's gradient sums over
-/// the rows of both operands (`long_sum`). Its operands are long, so blocks should share their k at
-/// the same time rather than their tiles: blocks then go down all rows first, if there are not too
-/// many.
+/// the rows of both operands (`long_sum`). Its operands are long, so blocks that run together
+/// should meet at the same k rather than in the same tiles: they go down all rows first, if there
+/// are not too many.
 inline int tile_group(std::int64_t row_tiles, int tile_rows, bool long_sum) {
   constexpr int cached_rows = 2048;
   constexpr int most_row_tiles = 24;
@@ -103,7 +103,8 @@ void launch_wgmma(const char* function, Kernel kernel, const products::product& 
          on.tensor_map(function, second));
 }
 
-/// How many blocks tiles may be cut among: as many as the context has workspace and flags for.
+/// How many blocks tiles may be cut among: as many as the context has workspace and flags for, and
+/// at most one a multiprocessor.
 template <int TileSums>
 int most_blocks(const products::resources& on) {
   constexpr std::size_t block_bytes = sizeof(float) * TileSums;
