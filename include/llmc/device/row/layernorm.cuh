@@ -61,7 +61,7 @@ __device__ __forceinline__ void layernorm_write(float* out, Row& row, const Weig
   });
 }
 
-/// For layernorm_gradient: nobody wants the terms of the parameters' gradients.
+/// For layernorm_gradient where the terms of the parameters' gradients are not wanted.
 struct no_terms {
   template <class Place, class Pack>
   __device__ __forceinline__ void operator()(Place, const Pack&, const Pack&) const {}

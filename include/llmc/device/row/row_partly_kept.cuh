@@ -1,5 +1,5 @@
 /// @file
-/// A row of which a warp keeps the beginning in registers, while the rest stays in memory.
+/// A row whose beginning a warp keeps in registers. The rest stays in memory.
 #pragma once
 
 #include <llmc/detail/cuda_only.hpp>

@@ -1,5 +1,5 @@
 /// @file
-/// Launching the wgmma kernels: what they can take, and how operands are described to bulk copies.
+/// Launching the wgmma kernels: which products they take, and how bulk copies see the operands.
 #pragma once
 
 #include <llmc/detail/cuda_only.hpp>
