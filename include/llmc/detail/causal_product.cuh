@@ -27,9 +27,9 @@ struct score_tile {
   std::int64_t column;
 };
 
-/// Calls `body(tile)` for the tiles of this block, those above the diagonal too: there is nothing
-/// to compute in them, but 0 to write. They lie between the others, so that their blocks write
-/// while others compute.
+/// Calls `body(tile)` for the tiles of this block, also for those above the diagonal: they need no
+/// products, but get zeros. They lie between the others, so that their blocks write while others
+/// compute.
 template <int Size, class Body>
 __device__ __forceinline__ void for_each_score_tile(score_matrices all, attention_shape shape,
                                                     Body body) {
@@ -66,7 +66,7 @@ __global__ void __launch_bounds__(MostThreads)
   }
 }
 
-/// What a dense product left above the diagonal becomes 0.
+/// Sets to 0 what a dense product left above the diagonal.
 template <int MostThreads>
 __global__ void __launch_bounds__(MostThreads)
     clear_above_diagonal_kernel(float* out, std::int64_t rows, std::int64_t sequence) {
@@ -110,7 +110,7 @@ __global__ void __launch_bounds__(Size* Size)
 ///
 /// Sixteen floats from shared memory feed 64 multiplications, so that the multipliers are busy and
 /// not the memory. A chunk of 32 features of both operands lies in shared memory with the features
-/// outermost: a thread then reads the four rows that it needs of a feature as one pack.
+/// outermost: a thread then reads one feature of four rows as one pack.
 ///
 ///                      columns 4x..4x+3     64+4x..64+4x+3
 ///     rows 4y..4y+3         4 x 4                4 x 4          x = thread % 16

@@ -47,7 +47,8 @@ inline void require_aligned(const char* function, const char* argument, const vo
   }
 }
 
-/// A workspace of at least that many bytes; anything will do where none are needed.
+/// `scratch` must not be null, must have at least `bytes` bytes and must be aligned to 16. Where no
+/// bytes are needed, anything will do.
 inline void require_workspace(const char* function, workspace scratch, std::size_t bytes) {
   if (bytes == 0) return;
   if (scratch.data == nullptr) {
@@ -65,7 +66,7 @@ inline void require_not_nan(const char* function, const char* argument, double v
   if (std::isnan(value)) reject(function, std::string(argument) + " must be a number, got NaN");
 }
 
-/// The elements of a flat array of floats; 0 is allowed.
+/// The number of elements of a flat array of floats; 0 is allowed.
 inline void require_count(const char* function, std::int64_t count) {
   require_at_least(function, "count", count, 0);
   bytes<float>(function, count);

@@ -1,5 +1,5 @@
 /// @file
-/// Sums over the rows of a matrix, for every column: what the gradient of a bias is.
+/// Sums over the rows of a matrix, for every column. The gradient of a bias is made of such sums.
 ///
 /// Deterministic, in two stages without atomics. Stage one: a block owns a tile of columns and a
 /// run of rows; its warps share the rows, its lanes the columns, and it writes one partial sum a
@@ -22,7 +22,7 @@
 LLMC_NAMESPACE_BEGIN
 namespace detail {
 
-/// How stage one cuts the rows. A function of the shape alone, so that the bits do not depend on
+/// How stage one cuts the rows. It depends on the shape alone, so that the bits do not depend on
 /// the card: enough blocks to fill a large GPU, few enough that the partials stay small.
 struct column_sum_plan {
   std::int64_t rows_per_chunk;
@@ -79,7 +79,7 @@ struct column_sum_outputs {
 /// The threads of stage two: so many that each has only a load or two.
 inline constexpr int column_sum_total_threads = 1024;
 
-/// Stage two: a block owns 32 sums, whose chunks its warps share, so that many loads are on their
+/// Stage two: a block owns 32 sums. Its warps share their chunks, so that many loads are on their
 /// way at once; then one warp adds what the warps have, in their order. With no rows a sum is 0.
 template <int Sums>
 __global__ void __launch_bounds__(column_sum_total_threads)

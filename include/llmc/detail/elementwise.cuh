@@ -13,11 +13,12 @@
 LLMC_NAMESPACE_BEGIN
 namespace detail {
 
-/// Base of what is done to the elements. An operation has
+/// The base of what is done to every element. An operation has
 ///
 ///  - `inputs`: how many numbers it reads for an element;
-///  - `load(pack<Width> (&x)[inputs], first)`: reads those of the pack that begins at `first`;
-///  - `begin(state&)`: finds out what is the same for all of them, after the loads; false if
+///  - `load(pack<Width> (&x)[inputs], first)`: reads the numbers of the pack that begins at
+///    `first`;
+///  - `begin(state&)`: after the loads, finds out what is the same for all elements; false if
 ///    nothing is to be written;
 ///  - `store(x, first, state)`: computes and writes.
 struct elementwise_operation {
@@ -25,8 +26,8 @@ struct elementwise_operation {
   __device__ bool begin(state&) const { return true; }
 };
 
-/// Treats `Packs` packs, `step` elements apart, except those that begin at `end` or later. All
-/// loads are on their way before anything else is done.
+/// Does the operation to `Packs` packs, `step` elements apart, except those that begin at `end` or
+/// later. All loads are on their way before anything else is done.
 template <int Width, int Packs, class Operation>
 __device__ __forceinline__ void elementwise_packs(const Operation& operation, std::int64_t first,
                                                   std::int64_t step, std::int64_t end) {

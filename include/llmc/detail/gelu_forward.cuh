@@ -1,5 +1,5 @@
 /// @file
-/// The kernel of gelu_forward, which also ends products that are made without their GELU.
+/// The kernel of gelu_forward. It also follows products that could not apply their GELU themselves.
 #pragma once
 
 #include <llmc/detail/cuda_only.hpp>

@@ -11,10 +11,10 @@
 
 LLMC_TYPES_BEGIN
 
-/// Runs `body`, whose CUDA calls would clear the last error (even cudaFuncSetAttribute does where
-/// it succeeds, and CUB does all the time), so that cudaPeekAtLastError says afterwards what it
-/// said before. CUDA keeps the last error of each host thread by itself: where there is one to
-/// lose, a second thread does the work. Throws what `body` throws.
+/// Runs `body` so that cudaPeekAtLastError says afterwards what it said before. The CUDA calls in
+/// `body` would clear the last error: even cudaFuncSetAttribute does where it succeeds, and CUB
+/// does all the time. Each host thread has a last error of its own, so a second thread does the
+/// work where there is one to lose. Throws what `body` throws.
 template <class Body>
 void keeping_last_error(Body body) {
   if (cudaPeekAtLastError() == cudaSuccess) {

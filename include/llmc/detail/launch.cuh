@@ -51,12 +51,12 @@ constexpr bool is_block_size(int block_size) {
   return block_size >= 32 && block_size <= 1024 && block_size % 32 == 0;
 }
 
-/// Lets a kernel have that much dynamic shared memory. What it may have is a property of the kernel
-/// on this device, which all host threads share: it is set once, to the most there is, and never
-/// lowered, or another thread's larger launch would fail.
+/// Lets a kernel have that much dynamic shared memory. The limit belongs to the kernel on this
+/// device, and all host threads share it. So it is set once, to the most there is, and never
+/// lowered: another thread's larger launch would fail.
 inline void allow_dynamic_shared_memory(const char* function, const void* kernel,
                                         std::size_t bytes) {
-  constexpr std::size_t without_asking = 40 * 1024;  // 48 with the static ones
+  constexpr std::size_t without_asking = 40 * 1024;  // of 48 KiB, which the static memory shares
   if (bytes <= without_asking) return;
   keeping_last_error([&] {
     cudaFuncAttributes attributes{};
@@ -108,7 +108,7 @@ bool is_16_byte_aligned(Pointers... pointers) {
   return ((reinterpret_cast<std::uintptr_t>(pointers) % 16 == 0) && ...);
 }
 
-/// The same of rows of `stride` floats.
+/// The same for rows of `stride` floats.
 template <class... Pointers>
 bool is_16_byte_accessible(std::int64_t stride, Pointers... pointers) {
   return stride % 4 == 0 && is_16_byte_aligned(pointers...);

@@ -3,9 +3,9 @@
 ///
 /// Templates and inline functions are weak symbols: where object files are linked into a program,
 /// or libraries loaded into a process, one definition is kept for all. That is wrong as soon as
-/// they were compiled from different versions of llmc or for different GPU architectures, because a
-/// merged launcher looks for a kernel that its own file never had, and no macro of the host's pass
-/// tells sm_90 from sm_90a.
+/// they were compiled from different versions of llmc or for different GPU architectures: a merged
+/// launcher looks for a kernel that its own file never had. Names cannot keep architectures apart,
+/// because no macro of the host's pass tells sm_90 from sm_90a.
 ///
 ///  - `LLMC_TYPES_BEGIN`, `LLMC_TYPES_END`: the version. For types that users name in signatures,
 ///    which must be the same in .cpp and .cu files, and for host code that knows no kernel.
@@ -18,7 +18,7 @@
 ///    each file calls the CPU code that it was compiled with, with or without OpenMP and for its
 ///    own instruction set.
 ///
-/// Users write neither of these names: they write `llmc::layernorm_forward` and `llmc::row_shape`.
+/// Users write none of these names: they write `llmc::layernorm_forward` and `llmc::row_shape`.
 #pragma once
 
 #include <llmc/version.hpp>

@@ -18,7 +18,7 @@ namespace device {
 ///
 /// `row_values(row, column, values)` sets `pack<Width> values[Sums]`, the terms of that row. The
 /// totals go to `partials[sum * columns + column]`. Where `partials` is null only `row_values`
-/// runs, for what it does besides. Every thread of the block must call it.
+/// runs, for its other effects. Every thread of the block must call it.
 template <int Width, int Sums, int BlockSize, class RowValues>
 __device__ void column_sum_tile(float* partials, std::int64_t first_row, std::int64_t last_row,
                                 std::int64_t first_column, std::int64_t columns,

@@ -11,8 +11,8 @@
 LLMC_NAMESPACE_BEGIN
 namespace device {
 
-/// Adds one; nothing where there is no counter. Integer addition has no order, so the atomic does
-/// not cost determinism.
+/// Adds one; does nothing where `counter` is null. Integer addition has no order, so the atomic
+/// does not cost determinism.
 __device__ __forceinline__ void increment(std::uint64_t* counter) {
   static_assert(sizeof(std::uint64_t) == sizeof(unsigned long long), "atomicAdd takes the latter");
   if (counter != nullptr) atomicAdd(reinterpret_cast<unsigned long long*>(counter), 1ULL);

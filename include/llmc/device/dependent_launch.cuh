@@ -1,5 +1,5 @@
 /// @file
-/// Two kernels of which the second needs the first's results, but may be on the GPU before the
+/// Two kernels in a row: the second needs the first's results, but may be on the GPU before the
 /// first ends, so that its launch costs no time (sm_90 on; elsewhere they run one after the other).
 ///
 /// The first calls allow_next_kernel() where it likes; the second is launched with

@@ -1,11 +1,10 @@
 /// @file
-/// The GELU activation and its derivative, one number at a time; see gelu.cuh of the layers for the
-/// formula.
+/// The GELU activation and its derivative, one number at a time; see llmc/gelu.cuh for the formula.
 ///
-/// Computed as x / (1 + exp(-y)) with y = 2 sqrt(2 / pi) * (x + 0.044715 x^3), which is the same
-/// and does not lose the digits of 1 + tanh where tanh is near -1. The hardware's fast exponential
-/// and division lose a few: relative errors are a few 1e-7, and up to 1e-5 far left of 0, where
-/// GELU is tiny.
+/// It is computed as x / (1 + exp(-y)) with y = 2 sqrt(2 / pi) * (x + 0.044715 x^3). That is the
+/// same, but keeps the digits that 1 + tanh loses where tanh is near -1. The hardware's fast
+/// exponential and division lose a few digits: relative errors are a few 1e-7, and up to 1e-5 far
+/// left of 0, where GELU is tiny.
 #pragma once
 
 #include <llmc/detail/cuda_only.hpp>

@@ -1,14 +1,14 @@
 /// @file
-/// Tiles of a product's operands in shared memory, and how they come there and become fragments of
-/// mma.sync, whichever way an operand lies in memory.
+/// Tiles of a product's operands in shared memory: how they are copied there and how they become
+/// fragments of mma.sync, for either layout of an operand in memory.
 ///
 /// An operand is (outer, k): `outer` is a row of the first or a column of the second. A tile is
-/// `Outer` wide and 32 k deep and lies as the matrix does, in lines of consecutive floats: with k
+/// `Outer` wide and 32 k deep. It has lines of consecutive floats as the matrix has: with k
 /// innermost a line is one outer, else it is one k.
 ///
 /// A sum may take its k in any order, and outers may be dealt to the instruction in any order as
-/// long as results are stored accordingly. Both are chosen such that a lane (g, t) finds what it
-/// needs in squares of 4 x 4, and either kind of line gives 4 floats of one by one load:
+/// long as results are stored accordingly. Both orders are chosen so that a lane (g, t) needs
+/// squares of 4 x 4. One load then brings 4 floats of a square from either kind of line:
 ///
 ///  - of each 32 outers, lane g has 4g + (0..3): row (or column) g of four blocks of 8;
 ///  - of each 16 k, lane t has 4t + (0..3): k = t and t + 4 of one instruction, then of the next.
@@ -27,19 +27,20 @@
 LLMC_NAMESPACE_BEGIN
 namespace device {
 
-/// Lines of `Floats` floats in shared memory, in chunks of 4 that change places within each group
-/// of 8 chunks. 16-byte accesses are served for 8 lanes at once, which are g = 2q and 2q + 1 with
-/// all t, and must touch 8 different places. That holds where lanes (g, t) take
+/// Lines of `Floats` floats in shared memory. Chunks of 4 floats change places within each group of
+/// 8 chunks. 16-byte accesses are served for 8 lanes at once: g = 2q and 2q + 1 with all t. These
+/// must touch 8 different places, and they do where lanes (g, t) take
 ///
-///  - chunk t, or chunk 2t, of line 4g: 5 moves odd quads of lines to the other half and to the odd
-///    places;
-///  - chunk g of line 4t: 0, 5, 2 and 7 take a pair of chunks to each of the four pairs.
+///  - chunk t, or chunk 2t, of line 4g: the swizzle 5 moves odd quads of lines to the other half
+///    and to the odd places;
+///  - chunk g of line 4t: the swizzles 0, 5, 2 and 7 move a pair of chunks to four different pairs
+///    of places.
 template <int Floats>
 struct swizzled_lines {
   static_assert(Floats % 32 == 0, "chunks change places in groups of 8");
 
-  /// What a chunk's number is exclusively ored with. Lines add up: the swizzle of a sum without
-  /// carries is that of one term ored with that of the other.
+  /// The number that a chunk's number is XORed with. Where two lines add up without carries, the
+  /// swizzle of the sum is the XOR of their swizzles.
   static __device__ __forceinline__ int swizzle(int line) {
     return ((line >> 2) & 1) * 5 ^ ((line >> 3) & 1) * 2;
   }
@@ -138,7 +139,7 @@ class product_tile_reader {
                                : tile::places::offset(4 * lane.t, first / 4 + lane.g);
   }
 
-  /// square[j][q] is of outer 32 * group + 4g + j and k 16 * half + 4t + q.
+  /// square[j][q] belongs to outer 32 * group + 4g + j and k 16 * half + 4t + q.
   __device__ __forceinline__ void read(float (&square)[4][4], const float* memory, int group,
                                        int half) const {
 #pragma unroll
@@ -157,7 +158,7 @@ class product_tile_reader {
   int place_;
 };
 
-/// The A fragments of a square, a[step][m]: of its two k-steps and of its two tiles of 16 rows.
+/// The A fragments of a square: a[step][m] for its two k-steps and its two tiles of 16 rows.
 template <precision Arithmetic>
 __device__ __forceinline__ void set_row_fragments(operand_fragment<Arithmetic, 4> (&a)[2][2],
                                                   const float (&square)[4][4]) {
@@ -172,7 +173,7 @@ __device__ __forceinline__ void set_row_fragments(operand_fragment<Arithmetic, 4
   }
 }
 
-/// The B fragments of a square, b[step][n]: of its two k-steps and of its four tiles of 8 columns.
+/// The B fragments of a square: b[step][n] for its two k-steps and its four tiles of 8 columns.
 template <precision Arithmetic>
 __device__ __forceinline__ void set_column_fragments(operand_fragment<Arithmetic, 2> (&b)[2][4],
                                                      const float (&square)[4][4]) {
@@ -186,9 +187,9 @@ __device__ __forceinline__ void set_column_fragments(operand_fragment<Arithmetic
   }
 }
 
-/// Puts a warp's sums of squares into lines of `Floats` floats, one line a row. Tiles 2m and 2m + 1
-/// of 16 rows are of rows 32m.., tiles 4n.. of 8 columns of columns 32n..; the warp's first row and
-/// column are multiples of 32.
+/// Puts a warp's sums, products of such squares, into lines of `Floats` floats, one line a row.
+/// Tiles 2m and 2m + 1 (16 rows each) hold rows 32m and on; tiles 4n to 4n + 3 (8 columns each)
+/// hold columns 32n and on. The warp's first row and column are multiples of 32.
 template <int Floats, int Rows, int Columns>
 __device__ __forceinline__ void park_sums(float* memory, int first_row, int first_column,
                                           const mma_accumulators<Rows, Columns>& sums) {

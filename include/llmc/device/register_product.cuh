@@ -3,9 +3,10 @@
 /// with the sums than store them. It is the last rung of the ladder before tensor cores, see
 /// docs/layers/matmul.md.
 ///
-///  - Operands come from global memory 16 bytes at a time, where they lie so; those of the next
-///    step are loaded into registers while this step is computed, and then go to the other of two
-///    buffers in shared memory. So there is one barrier a step, and loads have a step's time.
+///  - Operands come from global memory 16 bytes at a time where their alignment allows it. Those of
+///    the next step are loaded into registers while this step is computed, and then go to the other
+///    of two buffers in shared memory. So there is one barrier a step, and loads have a step's
+///    time.
 ///  - A thread owns 8 x 8 sums, as four squares of 4 x 4: its 8 rows and its 8 columns come from
 ///    shared memory by two loads of 16 bytes each.
 #pragma once
@@ -22,8 +23,8 @@
 LLMC_NAMESPACE_BEGIN
 namespace device {
 
-/// Eight steps of the sum of an operand in shared memory, a line a k. The four floats at the end
-/// put what a warp stores at once into different banks, whichever way the operand lies.
+/// Eight k of an operand in shared memory, one line for each. The four floats at the end put what a
+/// warp stores at once into different banks, for either layout of the operand.
 struct register_product_tile {
   static constexpr int side = 128;
   static constexpr int depth = 8;
@@ -54,7 +55,8 @@ class quad_loader {
         outers_left_(outers - first - own_outer()),
         wide_(m.stride % 4 == 0 && reinterpret_cast<std::uintptr_t>(m.data) % 16 == 0) {}
 
-  /// Begins to load from the next tile. The matrix has `depth` more k; what it has not counts as 0.
+  /// Begins to load from the next tile. The matrix has `depth` more k; what lies outside it counts
+  /// as 0.
   __device__ __forceinline__ void fetch(std::int64_t depth) {
     const std::int64_t k_left = depth - own_k();
     const std::int64_t across = inner_first ? outers_left_ : k_left;
@@ -121,7 +123,7 @@ class register_product {
     tile::lines second[2];
   };
 
-  /// All threads of the block may use the same memory, again and again.
+  /// The threads of the block share `memory`, which may be used again and again.
   __device__ __forceinline__ explicit register_product(storage& memory) : memory_(memory) {}
 
   /// Makes the sums of the rows from `row` on and the columns from `column` on, both multiples

@@ -1,7 +1,7 @@
 /// @file
-/// Long sums in parts. A sum of n terms of either sign, added one by one, is off by
-/// about 0.15 n ulps of a term, because each rounding is of all that came before. In parts of m
-/// terms it is off by about 0.15 sqrt(n m), and adding up the parts by 0.15 n / sqrt(m).
+/// Long sums in parts. A sum of n terms of either sign, added one by one, is off by about 0.15 n
+/// ulps of a term, because each addition rounds the whole sum so far. In parts of m terms it is off
+/// by about 0.15 sqrt(n m), and adding up the parts by 0.15 n / sqrt(m).
 #pragma once
 
 #include <llmc/detail/cuda_only.hpp>
@@ -31,8 +31,8 @@ __device__ __forceinline__ float sum_in_parts(std::int64_t first, std::int64_t c
   return sum;
 }
 
-/// What the parts of many sums add up to so far. Take them over in a loop round the one that makes
-/// a part: then a compiler that has no registers left keeps these totals in local memory.
+/// What the parts of many sums add up to so far. Call absorb() in a loop round the one that makes a
+/// part: a compiler that has no registers left then keeps these totals in local memory.
 template <int Count>
 class summed_parts {
  public:
@@ -40,7 +40,7 @@ class summed_parts {
 #pragma unroll
     for (int i = 0; i < Count; ++i) totals_[i] = 0.0f;
   }
-  /// Takes the sums over, which become 0.
+  /// Adds the sums to the totals and sets them to 0.
   __device__ __forceinline__ void absorb(float (&sums)[Count]) {
 #pragma unroll
     for (int i = 0; i < Count; ++i) {
@@ -48,7 +48,7 @@ class summed_parts {
       sums[i] = 0.0f;
     }
   }
-  /// Adds to the sums all that was absorbed.
+  /// Adds all that was absorbed to the sums.
   __device__ __forceinline__ void finish(float (&sums)[Count]) const {
 #pragma unroll
     for (int i = 0; i < Count; ++i) sums[i] += totals_[i];

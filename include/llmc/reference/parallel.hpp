@@ -27,7 +27,7 @@ void parallel_for(std::int64_t count, Body body) {
   for (std::int64_t i = 0; i < count; ++i) body(i);
 }
 
-/// The same of `body(i, scratch)`, where `scratch` is memory for `doubles` doubles that no other
+/// The same for `body(i, scratch)`, where `scratch` is memory for `doubles` doubles that no other
 /// call uses at the same time. It holds what an earlier call left there.
 template <class Body>
 void parallel_for(std::int64_t count, std::int64_t doubles, Body body) {

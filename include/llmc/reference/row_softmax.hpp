@@ -30,7 +30,7 @@ softmax_statistics softmax_row_statistics(const Real* row, std::int64_t count) {
   return {max, sum};
 }
 
-/// Whether a target is a column; else the row takes part in nothing.
+/// Whether a target is a column; if not, the row takes part in nothing.
 inline bool has_target(classifier_shape shape, std::int32_t target) {
   return target >= 0 && target < shape.vocabulary;
 }

@@ -28,7 +28,7 @@ inline row_shape qkv_rows(attention_shape shape) {
   return {shape.batch * shape.sequence, 3 * shape.heads * shape.head_size};
 }
 
-/// Whole 16 bytes, for what comes behind.
+/// Rounded up to 16 bytes, for what lies behind it.
 inline std::size_t attention_delta_bytes(const char* function, attention_shape shape) {
   constexpr std::int64_t aligned = 4;
   const std::int64_t count =
@@ -36,8 +36,8 @@ inline std::size_t attention_delta_bytes(const char* function, attention_shape s
   return checks::bytes<float>(function, ceil_div(count, aligned), aligned);
 }
 
-/// The scratch of a variant. The bias is summed when the gradients are there, so its scratch may be
-/// where theirs was.
+/// The scratch of a variant. The bias is summed after the gradients, so its scratch may lie where
+/// theirs did.
 template <class Variant>
 std::size_t attention_gradient_bytes(const char* function, attention_shape shape, Variant chosen) {
   const auto gradients = [&] {
@@ -50,7 +50,7 @@ std::size_t attention_gradient_bytes(const char* function, attention_shape shape
   return std::max(gradients(), column_sum_workspace_bytes(function, qkv_rows(shape), 1));
 }
 
-/// One call of attention_backward: its arguments but for those of a variant.
+/// One call of attention_backward: its arguments, except those that only some variants take.
 template <int BlockSize>
 struct attention_gradient {
   static_assert(is_block_size(BlockSize),
@@ -76,7 +76,8 @@ struct attention_gradient {
     return true;
   }
 
-  /// On tensor cores its kernels leave the sums of dqkv in parts.
+  /// On tensor cores the kernels of flash leave the sums of dqkv in parts, and only these are added
+  /// up.
   void flash(precision arithmetic) const {
     attention_backward_arrays all = arrays;
     all.delta = static_cast<float*>(scratch.data);
@@ -101,7 +102,7 @@ struct attention_gradient {
   }
 
  private:
-  /// By a pass of its own.
+  /// The gradient of the bias, by a pass of its own.
   void sum_dqkv() const {
     if (dqkv_bias == nullptr) return;
     sum_bias_gradient<BlockSize>(function, dqkv_bias, scratch.data, arrays.dqkv, qkv_rows(shape),

@@ -1,6 +1,6 @@
 /// @file
-/// Moves vectors between the layout of a linear layer, where the heads of one position lie side by
-/// side, and one where the positions of one head do, as batched products want it.
+/// Moves vectors between two layouts. In that of a linear layer the heads of one position lie side
+/// by side; in that of batched products the positions of one head do.
 #pragma once
 
 #include <llmc/detail/cuda_only.hpp>
@@ -56,7 +56,7 @@ void move_heads_by_threads(const char* function, float* out, const float* inp,
          move_heads_kernel<To, Width>, out, inp, shape, parts);
 }
 
-/// 16 bytes a thread where these can be had.
+/// 16 bytes a thread where shape and pointers allow it.
 template <head_layout To, int BlockSize>
 void move_heads(const char* function, float* out, const float* inp, attention_shape shape,
                 int parts, cudaStream_t stream) {
@@ -73,8 +73,8 @@ inline std::int64_t position_floats(attention_shape shape, int parts) {
 }
 inline constexpr std::int64_t most_position_floats = std::numeric_limits<std::int32_t>::max();
 
-/// By position, what a block moves is one run of floats; by head, its vectors lie a whole head
-/// apart.
+/// In the layout by position a block moves one run of floats; in the layout by head its vectors lie
+/// a whole head apart.
 template <head_layout To, int Width>
 __global__ void __launch_bounds__(1024)
     move_positions_kernel(float* out, const float* inp, attention_shape shape, int parts) {

@@ -32,8 +32,8 @@ inline std::int64_t score_stride(std::int64_t keys) {
   return ceil_div(keys, 4) * 4;
 }
 
-/// How the workspace is cut: `tensors` arrays of the size of one of q, k, v, and `matrices` of
-/// scores of a run.
+/// How the scratch is cut: `tensors` arrays of the size of one of q, k, v, and `matrices` of scores
+/// of a run.
 struct materialised_workspace {
   std::int64_t tensor;  ///< floats of one tensor, padded to 16 bytes
   std::int64_t matrix;  ///< floats of the scores of one run

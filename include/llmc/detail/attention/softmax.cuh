@@ -18,8 +18,8 @@
 LLMC_NAMESPACE_BEGIN
 namespace detail {
 
-/// Turns scores into probabilities p and their gradients dp into those of the scores,
-/// p * (dp - delta), both in place; 0 for keys from `visible` on. By one warp.
+/// Turns scores into probabilities p, and the probabilities' gradients dp into those of the scores,
+/// p * (dp - delta), both in place. Keys from `visible` on get 0. By one warp.
 __device__ inline void causal_softmax_backward_from_scores(float* scores, float* dprobabilities,
                                                            float lse, float delta,
                                                            std::int64_t visible,
@@ -59,7 +59,7 @@ __global__ void __launch_bounds__(BlockSize)
   }
 }
 
-/// delta[t] = sum_d dout[t][d] * out[t][d] is as good as sum_j p[t][j] * dp[t][j], and shorter.
+/// delta[t] = sum_d dout[t][d] * out[t][d] equals sum_j p[t][j] * dp[t][j] and is the shorter sum.
 template <int BlockSize>
 __global__ void __launch_bounds__(BlockSize)
     causal_softmax_backward_kernel(float* scores, float* dprobabilities, const float* dout,

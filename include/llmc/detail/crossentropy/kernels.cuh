@@ -1,6 +1,6 @@
 /// @file
-/// The kernels of cross-entropy and of the fused classifier, over what their variants differ in;
-/// see detail/row/scores.cuh.
+/// The kernels of cross-entropy and of the fused classifier, written over the `Scores` in which
+/// their variants differ; see detail/row/scores.cuh.
 #pragma once
 
 #include <llmc/detail/cuda_only.hpp>
@@ -19,7 +19,8 @@
 LLMC_NAMESPACE_BEGIN
 namespace detail {
 
-/// Of `thread_per_row` and `warp_per_row`, in all launchers of cross-entropy and the classifier.
+/// The scores of `thread_per_row` and `warp_per_row`, in all launchers of cross-entropy and the
+/// classifier.
 template <auto Variant>
 using crossentropy_rung =
     std::conditional_t<Variant == decltype(Variant)::thread_per_row, thread_in_passes, warp_online>;
@@ -70,7 +71,7 @@ __global__ void __launch_bounds__(Scores::most_threads, Scores::blocks)
   });
 }
 
-/// Both at once, over the logits.
+/// Losses and gradients at once; the gradients overwrite the logits.
 template <class Scores>
 __global__ void __launch_bounds__(Scores::most_threads, Scores::blocks)
     classifier_kernel(float* logits, float* losses, std::uint64_t* out_of_range,
@@ -101,8 +102,8 @@ __global__ void __launch_bounds__(Scores::most_threads, Scores::blocks)
 
 // ---- thread_per_element ----
 
-/// The first of two kernels: writes the probabilities to `dlogits`, by a thread a row. What lies in
-/// the padding is left to the second.
+/// The first of two kernels: writes the probabilities to `dlogits`, by a thread a row. The padding
+/// is left to the second kernel.
 template <class Scores>
 __global__ void __launch_bounds__(Scores::most_threads)
     crossentropy_probabilities_kernel(float* dlogits, const float* logits, classifier_shape shape) {

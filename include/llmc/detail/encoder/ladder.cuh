@@ -1,6 +1,6 @@
 /// @file
-/// The encoder as one writes it first: the kernels from which the faster ones are explained and
-/// against which they are measured. One instance of each serves every block size.
+/// The encoder as one writes it first. The faster kernels are explained from these and measured
+/// against them. One instance of each serves every block size.
 #pragma once
 
 #include <llmc/detail/cuda_only.hpp>
@@ -22,8 +22,8 @@ __device__ __forceinline__ bool has_token(encoder_shape shape, std::int32_t toke
   return token >= 0 && token < shape.vocabulary;
 }
 
-/// `Width` channels, from `channel` on, of the embedding of one position, whose row of wpe is
-/// `position`.
+/// `Width` channels, from `channel` on, of the embedding of one position; `position` is its row of
+/// wpe.
 template <int Width>
 __device__ __forceinline__ device::pack<Width> encoder_channels(const float* wte,
                                                                 const float* position,
@@ -108,7 +108,7 @@ __global__ void __launch_bounds__(MostThreads)
   }
 }
 
-/// A table of the gradient becomes 0 where it is not added to.
+/// Clears a table of the gradient unless it is to be added to.
 inline void clear_unless_added_to(const char* function, float* table, std::int64_t rows,
                                   std::int64_t channels, accumulation mode, cudaStream_t stream) {
   const std::size_t bytes = checks::bytes<float>(function, rows, channels);
@@ -116,7 +116,7 @@ inline void clear_unless_added_to(const char* function, float* table, std::int64
   check_cuda(function, "clearing a gradient", cudaMemsetAsync(table, 0, bytes, stream));
 }
 
-/// The gradients by `kernel`, one of those above, which adds to both tables; `threads` of them have
+/// The gradients by `kernel`, one of those above, which adds to both tables; `threads` threads have
 /// something to do.
 template <class Kernel>
 void launch_encoder_backward_adding(const char* function, Kernel kernel, std::int64_t threads,

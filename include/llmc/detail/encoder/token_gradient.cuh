@@ -43,7 +43,7 @@ struct sorted_tokens {
   __device__ std::int64_t piece_end(std::int64_t piece) const {
     return piece + 1 < pieces() ? (piece + 1) * piece_length : count;
   }
-  /// The token before (after) a piece; one that does not exist where there is none.
+  /// The token before (after) a piece; no_token where there is none.
   __device__ std::uint32_t token_before(std::int64_t piece) const {
     return piece > 0 ? tokens[piece_begin(piece) - 1] : no_token;
   }
@@ -67,7 +67,7 @@ inline std::uint32_t end_token(encoder_shape shape) {
   return static_cast<std::uint32_t>(shape.vocabulary < past_int32 ? shape.vocabulary : past_int32);
 }
 
-/// Up to so many positions are sorted by counting, see token_counting, and more by CUB.
+/// Up to this many positions are sorted by counting (see token_counting), more by CUB.
 inline constexpr std::int64_t most_counted_tokens = 8192;
 
 /// Whether the stream's name means another stream in each host thread.
@@ -78,7 +78,7 @@ inline bool is_default_of_each_thread(cudaStream_t stream) {
   return stream == cudaStreamPerThread;
 }
 
-/// Sorts the pairs, or, with `sort` null, sets `sort_bytes` to what that needs.
+/// Sorts the pairs. With `sort` null it only sets `sort_bytes` to what sorting needs.
 inline void sort_tokens(const char* function, void* sort, std::size_t& sort_bytes,
                         cub::DoubleBuffer<std::uint32_t>& tokens,
                         cub::DoubleBuffer<std::int64_t>& positions, encoder_shape shape,
@@ -99,18 +99,18 @@ inline void sort_tokens(const char* function, void* sort, std::size_t& sort_byte
   }
 }
 
-/// Where things lie in the workspace, each a multiple of 256 bytes from its begin.
+/// Where things lie in the scratch, each a multiple of 256 bytes from its beginning.
 struct token_gradient_workspace {
-  float* partials;  ///< (pieces, 2, C): a piece's sums for the tokens that came from the piece
-                    ///< before it and that go on in the piece after it
+  float* partials;  ///< (pieces, 2, C): a piece's sums for the token that began in a piece before
+                    ///< it, and for the token that goes on in the piece after it
   std::int64_t* positions[2];  ///< the second only for CUB
-  std::uint32_t* tokens[2];    ///< so here
+  std::uint32_t* tokens[2];    ///< the second only for CUB
   void* sort;
   std::size_t sort_bytes;
   std::size_t bytes;  ///< of all
 };
 
-/// Cuts up a workspace that begins at `base`. Asks CUB where it sorts.
+/// Cuts up scratch that begins at `base`. Where CUB sorts, it is asked how much it needs.
 inline token_gradient_workspace cut_token_gradient_workspace(const char* function, void* base,
                                                              encoder_shape shape) {
   token_gradient_workspace space{};
@@ -142,7 +142,7 @@ inline token_gradient_workspace cut_token_gradient_workspace(const char* functio
   return space;
 }
 
-/// What a token is sorted by; a negative one is out of range, too.
+/// The key by which a token is sorted; a negative token is out of range, too.
 __device__ __forceinline__ std::uint32_t token_key(std::int32_t token, std::uint32_t end_token) {
   const auto key = static_cast<std::uint32_t>(token);
   return key < end_token ? key : end_token;
@@ -159,9 +159,9 @@ __global__ void __launch_bounds__(BlockSize)
   }
 }
 
-/// Sorts by counting, for each position, the pairs that come before its own: every pair is compared
-/// with every other, but by the whole GPU at once and beside other work, where a radix sort takes
-/// seven launches and leaves most of it idle.
+/// Sorts by counting: a pair's place is the number of pairs that come before it. Every pair is
+/// compared with every other, but by the whole GPU at once and beside other work; a radix sort
+/// takes seven launches and leaves most of the GPU idle.
 struct token_counting {
   static constexpr int group = 4;  ///< positions that share a warp's loads
 
@@ -175,7 +175,7 @@ struct token_counting {
     return token_key(tokens[position], end_token);
   }
 
-  /// Puts the positions from `first` on, `group` of them, into their places, by a warp.
+  /// Puts `group` positions, from `first` on, into their places. By a warp.
   __device__ void place_group(int first) const {
     const int lane = static_cast<int>(threadIdx.x) % device::warp_size;
     std::uint32_t own[group];
@@ -269,8 +269,8 @@ __device__ void sum_token_piece(float* dwte, float* partials, const float* dout,
   }
 }
 
-/// Writes or adds to dwte, for `Width` columns, the partial sums of the token that begins in this
-/// piece and goes on in the next, if there is one.
+/// If a token begins in this piece and goes on in the next, adds up its partial sums for `Width`
+/// columns and writes or adds them to dwte.
 template <int Width>
 __device__ void sum_token_partials(float* dwte, const float* partials, const sorted_tokens& sorted,
                                    std::int64_t piece, std::int64_t column, std::int64_t channels,
@@ -347,7 +347,7 @@ __global__ void __launch_bounds__(BlockSize)
       });
 }
 
-/// Sorts by CUB, for more tokens than are counted.
+/// Sorts by CUB, for more than most_counted_tokens.
 template <int BlockSize>
 sorted_tokens radix_sort_by_token(const char* function, const token_gradient_workspace& space,
                                   const std::int32_t* tokens, encoder_shape shape,

@@ -1,6 +1,6 @@
 /// @file
 /// The kernels of layer normalisation backward, with and without a residual: one for each place
-/// where a row can live. See naive.cuh for the one that came first.
+/// where a row can live. The ladder's first kernel is in naive.cuh.
 #pragma once
 
 #include <llmc/detail/cuda_only.hpp>
@@ -32,7 +32,7 @@ struct layernorm_backward_arrays {
   float* dweight;
   float* dbias;
   float* scratch;
-  const float* addend;  ///< of dinp; may be null
+  const float* addend;  ///< added to dinp; may be null
   const float* dout;
   const float* inp;
   const float* weight;
@@ -49,9 +49,9 @@ struct layernorm_backward_arrays {
   }
 };
 
-/// How many blocks share the rows of a backward pass. A function of shape and block size alone, so
-/// that the bits do not depend on the card: what is resident at once on 132 multiprocessors, since
-/// a second wave would double the time. Each warp of a usual block has a row at least.
+/// How many blocks share the rows of a backward pass. The number depends on shape and block size
+/// alone, so that the bits do not depend on the card. It is what 132 multiprocessors hold at once,
+/// since a second wave would double the time. Each warp of a usual block has a row at least.
 constexpr std::int64_t layernorm_backward_blocks(row_shape shape, int block_size) {
   constexpr std::int64_t multiprocessors = 132;
   constexpr std::int64_t fewest_rows = 8;
@@ -115,7 +115,7 @@ class dinp_sums {
   int channels_;
 };
 
-/// Where nobody asks for them.
+/// In place of dinp_sums where dinp_bias is not wanted.
 struct no_dinp_sums {
   static std::size_t shared_bytes(std::int64_t) { return 0; }
   __device__ __forceinline__ no_dinp_sums(float*, int) {}
@@ -159,8 +159,8 @@ __device__ __forceinline__ void store_warps_partials(float* partials, const Row 
   }
 }
 
-/// dinp, and each block's share of dweight and dbias and, if `SumsDinp`, of the column sums of
-/// dinp, for column_sum_total.
+/// Makes dinp, and each block's share of dweight, of dbias and, if `SumsDinp`, of the column sums
+/// of dinp. column_sum_total adds up the shares.
 template <int Width, int Floats, class Group, int BlockSize, bool SumsDinp>
 __global__ void __launch_bounds__(BlockSize, BlockSize <= (Floats <= 24 ? 256 : 128) ? 2 : 1)
     layernorm_backward_registers_kernel(layernorm_backward_arrays a, row_shape shape) {
@@ -229,7 +229,7 @@ void launch_layernorm_backward_registers(const char* function, const layernorm_b
 }
 
 /// Whether the kernel's blocks have room for sums of dinp in the shared memory that every card
-/// gives without being asked, beside what store_warps_partials takes of it.
+/// gives without being asked, beside what store_warps_partials takes.
 constexpr bool fits_dinp_sums(std::int64_t channels, int block_size) {
   constexpr std::int64_t most_floats = 40 * 1024 / sizeof(float);
   constexpr std::int64_t most_columns = 4 * device::warp_size;  // that a warp stores at once
@@ -288,7 +288,8 @@ void launch_layernorm_backward_by_warps(const char* function, const layernorm_ba
 
 // ---- rows in memory, sums of the parameters' gradients in shared memory, by blocks ----
 
-/// dinp, and each block's share of dweight and dbias, for column_sum_total. A thread owns channels.
+/// Makes dinp, and each block's share of dweight and dbias, for column_sum_total. A thread owns
+/// channels.
 template <int MostThreads>
 __global__ void __launch_bounds__(MostThreads)
     layernorm_backward_shared_kernel(layernorm_backward_arrays a, row_shape shape) {
@@ -322,7 +323,7 @@ __global__ void __launch_bounds__(MostThreads)
   });
 }
 
-/// As many blocks as the workspace has room for, whatever the block size.
+/// As many blocks as the scratch has room for, whatever the block size.
 template <int BlockSize>
 void launch_layernorm_backward_shared(const char* function, const char* variant,
                                       const layernorm_backward_arrays& a, row_shape shape,

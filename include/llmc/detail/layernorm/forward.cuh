@@ -1,6 +1,6 @@
 /// @file
 /// The kernels of layer normalisation forward, with and without a residual: one for each place
-/// where a row can live. See naive.cuh for those that came first.
+/// where a row can live. The ladder's first kernels are in naive.cuh.
 #pragma once
 
 #include <llmc/detail/cuda_only.hpp>
@@ -57,7 +57,8 @@ struct residual_input {
     row.add(other);
     row.store(residual + offset);
   }
-  /// A source of rows in memory, which each thread finds there itself from then on.
+  /// A source for row_in_memory. Each thread later reads from `residual` what it wrote there
+  /// itself.
   __device__ residual_input arriving(std::int64_t offset) const {
     return {residual + offset, inp1 + offset, inp2 + offset};
   }
@@ -89,7 +90,7 @@ struct layernorm_forward_arrays {
     return input.wide(shape) && is_16_byte_accessible(shape.channels, out, weight, bias);
   }
 
-  /// Writes a row's statistics where somebody wants them; one thread does.
+  /// Writes a row's statistics to the arrays that are not null. One thread calls it.
   __device__ void keep(std::int64_t row, device::row_statistics statistics) const {
     if (mean != nullptr) mean[row] = statistics.mean;
     if (rstd != nullptr) rstd[row] = statistics.rstd;
@@ -214,14 +215,15 @@ void launch_layernorm_forward_one_pass(const char* function,
 
 // ---- a row in shared memory, by a block ----
 
-/// The channels of the longest row of which `arrays` copies fit in a block's shared memory.
+/// The most channels for which `arrays` copies of a row fit in a block's shared memory.
 inline std::int64_t most_channels_in_shared_memory(const char* function, int arrays) {
   const int bytes = device_attribute(function, cudaDevAttrMaxSharedMemoryPerBlockOptin) -
                     static_cast<int>(sizeof(device::whole_block<>::storage));
   return bytes / (arrays * static_cast<int>(sizeof(float)));
 }
 
-/// The shared memory for `arrays` copies of a row, or unsupported, which names the variant.
+/// The shared memory for `arrays` copies of a row. Throws `unsupported`, which names the variant,
+/// if they do not fit.
 inline std::size_t shared_bytes_of_row(const char* function, const char* variant,
                                        std::int64_t channels, int arrays) {
   const std::int64_t most = most_channels_in_shared_memory(function, arrays);

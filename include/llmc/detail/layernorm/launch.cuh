@@ -17,7 +17,7 @@
 LLMC_NAMESPACE_BEGIN
 namespace detail {
 
-/// warp_per_row, row_in_registers and the choice between them.
+/// Launches warp_per_row, row_in_registers or the choice between them.
 template <auto Variant, int BlockSize, class Input>
 void launch_layernorm_forward(const char* function, const layernorm_forward_arrays<Input>& a,
                               row_shape shape, float epsilon, cudaStream_t stream) {
@@ -52,8 +52,8 @@ inline void check_layernorm_backward(const char* function, const char* input,
   checks::require_pointer(function, "rstd", a.rstd);
 }
 
-/// thread_per_row, warp_per_row, register_partials and the choice between the last two.
-/// a.dinp_bias is made if `SumsDinp`, on the way or by a pass of its own.
+/// Launches thread_per_row, warp_per_row, register_partials or the choice between the last two.
+/// With `SumsDinp` it also makes a.dinp_bias, on the way or by a pass of its own.
 template <auto Variant, int BlockSize, bool SumsDinp = false>
 void launch_layernorm_backward(const char* function, const layernorm_backward_arrays& a,
                                row_shape shape, accumulation mode, cudaStream_t stream) {

@@ -60,8 +60,8 @@ void launch_layernorm_forward_by_threads(const char* function,
 
 // ---- forward, a kernel for each step ----
 
-/// The sum over a block of at most MostThreads threads, all of which must call it and get it. As
-/// long as there is more than one number in `shared`, the upper half is added to the lower half.
+/// The sum over a block of at most MostThreads threads. All threads must call it, and all get the
+/// sum. As long as `shared` has more than one number, the upper half is added to the lower half.
 template <int MostThreads>
 __device__ __forceinline__ float halving_sum(float value, float (&shared)[MostThreads]) {
   const unsigned rank = threadIdx.x;
@@ -164,8 +164,8 @@ __device__ __forceinline__ void layernorm_backward_row_by_thread(
 }
 
 /// The threads of a warp are at the same channel at the same time. So they add up their rows' terms
-/// before one of them adds the sum to memory: one atomic addition for 32 rows. Threads without a
-/// row stay with their warp and add 0.
+/// first, and one of them adds the sum to memory: one atomic addition for 32 rows. Threads without
+/// a row stay with their warp and add 0.
 template <int MostThreads>
 __global__ void __launch_bounds__(MostThreads)
     layernorm_backward_by_threads_kernel(layernorm_backward_arrays a, row_shape shape) {

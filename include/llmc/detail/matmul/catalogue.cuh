@@ -1,7 +1,7 @@
 /// @file
 /// Who computes a product: cuBLASLt, the wgmma kernels (Hopper), or the mma.sync kernel (sm_80 on).
-/// This file alone knows which kernels can, which one does unless tuned, and how a kernel of a name
-/// is called.
+/// This file alone knows which kernels can compute a product, which one does unless tuned, and how
+/// a kernel is called by its name.
 #pragma once
 
 #include <llmc/detail/cuda_only.hpp>
@@ -33,7 +33,7 @@ inline bool should_cut_tiles(const products::product& p, int tile_rows, int tile
   return static_cast<double>(tiles) < nearly_full * static_cast<double>(rounds * multiprocessors);
 }
 
-/// On Hopper, for exact precisions.
+/// Adds the wgmma kernels for exact precisions.
 template <precision Arithmetic, products::layout First, products::layout Second>
 void add_exact_wgmma(products::candidates& to, const products::product& p,
                      const products::resources& on) {
@@ -47,8 +47,8 @@ void add_exact_wgmma(products::candidates& to, const products::product& p,
   to.add(products::kernel::wgmma_split);
 }
 
-/// The others: forward and the input's gradient by the direct kernel, the weight's by the splitting
-/// one.
+/// Adds the wgmma kernels for the other precisions: the direct kernel for forward and the input's
+/// gradient, the splitting one for the weight's.
 template <precision Arithmetic, products::layout First, products::layout Second>
 void add_rounded_wgmma(products::candidates& to, const products::product& p, bool prefer_forward,
                        const products::resources& on) {
@@ -74,7 +74,7 @@ void add_rounded_wgmma(products::candidates& to, const products::product& p, boo
   }
 }
 
-/// Whether cuBLASLt does the whole of it.
+/// Whether cuBLASLt does the whole of an epilogue.
 inline bool library_does(const products::epilogue& e) {
   return e.before_gelu == nullptr && e.gelu_inp == nullptr && e.column_sums == nullptr;
 }
@@ -102,11 +102,12 @@ bool add_own(products::candidates& to, const products::product& p, const product
   return found;
 }
 
-/// Who can do this product on this device. What is preferred is a fixed rule of shape, layout and
-/// card, so that every process gets the same bits:
+/// The kernels that can do this product on this device. A fixed rule of shape, layout and card says
+/// which is preferred, so that every process gets the same bits:
 ///
 ///  - tf32x3: our own kernels;
-///  - tf32: our own for gradients on Hopper, cuBLASLt otherwise, whose forward product is fastest;
+///  - tf32: our own for gradients on Hopper; otherwise cuBLASLt, whose forward product is the
+///    fastest;
 ///  - ieee, and where there are no TF32 tensor cores: cuBLASLt.
 template <products::engines Allowed>
 products::candidates candidates_for(const char* function, const products::product& p,
@@ -145,7 +146,7 @@ products::candidates candidates_for(const char* function, const products::produc
 
 // ---- calling them ----
 
-/// By this file's kernel of that name, which is one that candidates_for has added.
+/// Runs a product by this file's kernel of that name, one that candidates_for has added.
 template <precision Arithmetic, products::layout First, products::layout Second>
 void run_own(products::kernel who, const char* function, const products::product& p,
              products::resources& on, cudaStream_t stream) {
@@ -185,15 +186,16 @@ template <products::engines Allowed>
 void multiply(const char* function, const products::product& p, products::engines_constant<Allowed>,
               matmul_context& context, cudaStream_t stream);
 
-/// Whether all that follows the product and its bias is a GELU, of one row after the other.
+/// Whether a GELU is all that follows the product and its bias, and the rows of out lie one behind
+/// the other.
 inline bool ends_in_gelu(const products::product& p) {
   return p.then.before_gelu != nullptr && p.then.column_sums == nullptr &&
          p.then.residual == nullptr && p.batch == 1 && p.out.stride == p.columns;
 }
 
-/// The product with its bias and residual, which cuBLASLt adds, too, by whoever does that best;
-/// then the rest of the epilogue. What that reads of `out` is then the whole sum, also where the
-/// residual lay there.
+/// Computes the product with its bias and residual, by the kernel that does that best (cuBLASLt
+/// adds both, too); then the rest of the epilogue. The rest finds whole sums in `out`, also where
+/// the residual lay there.
 template <products::engines Allowed>
 void multiply_then_finish(const char* function, const products::product& p, matmul_context& context,
                           cudaStream_t stream) {
@@ -202,7 +204,7 @@ void multiply_then_finish(const char* function, const products::product& p, matm
   plain.then = {};
   plain.then.bias = p.then.bias;
   plain.then.residual = p.then.residual;
-  if (ends_in_gelu(p)) {  // made where it is kept, it need not be copied there
+  if (ends_in_gelu(p)) {  // the product goes straight to where it is kept
     plain.out.data = p.then.before_gelu;
     multiply(function, plain, allowed, context, stream);
     constexpr int block_size = 256;
@@ -219,7 +221,7 @@ void multiply_then_finish(const char* function, const products::product& p, matm
   launch_late_epilogue(function, rest, p.rows, p.columns, stream);
 }
 
-/// A product as a plan says.
+/// Runs a product as a plan says.
 template <products::engines Allowed>
 void run_plan(const char* function, const products::product& p, const products::plan& plan,
               matmul_context& context, cudaStream_t stream) {
@@ -243,7 +245,7 @@ void run_plan(const char* function, const products::product& p, const products::
   }
 }
 
-/// A product and its epilogue: its plan is found, and run.
+/// Finds the plan of a product with its epilogue, and runs it.
 template <products::engines Allowed>
 void multiply(const char* function, const products::product& p, products::engines_constant<Allowed>,
               matmul_context& context, cudaStream_t stream) {

@@ -1,6 +1,6 @@
 /// @file
-/// What becomes of finished sums on their way out: the epilogue of every kernel of llmc's own, and
-/// the same as a pass of its own for products that are made without it.
+/// The epilogue: what becomes of finished sums on their way out. Every kernel of llmc's own ends
+/// with it. For products that are made without it, it is a pass of its own.
 #pragma once
 
 #include <llmc/detail/cuda_only.hpp>
@@ -61,7 +61,8 @@ __device__ __forceinline__ void with_epilogue_kind(const product_output& to, Bod
   }
 }
 
-/// What `finish_sums` wants of the other matrix, to be loaded early; `at` is an offset into out.
+/// Loads what `finish_sums` wants of the other matrix, so that this can be done early; `at` is an
+/// offset into out.
 template <epilogue_kind Kind, int Width>
 __device__ __forceinline__ device::pack<Width> load_other(const product_output& to,
                                                           std::int64_t at) {
@@ -73,7 +74,7 @@ __device__ __forceinline__ device::pack<Width> load_other(const product_output& 
 }
 
 /// Takes consecutive sums of a row, bias included, through the rest of the epilogue and stores
-/// them. Returns what column_sums are of.
+/// them. Returns the terms of column_sums.
 template <epilogue_kind Kind, int Width>
 __device__ __forceinline__ device::pack<Width> finish_sums(const product_output& to,
                                                            std::int64_t at, device::pack<Width> x,
@@ -97,8 +98,8 @@ __device__ __forceinline__ device::pack<Width> finish_sums(const product_output&
 
 // ---- as a pass of its own ----
 
-/// Finishes sums that lie in `from`, maybe in several slices that are to be added up, as terms for
-/// column_sum_tile.
+/// Finishes sums that lie in `from`, in one slice or in several that it adds up. It makes the terms
+/// for column_sum_tile.
 struct late_epilogue {
   product_output to;
   const float* from;

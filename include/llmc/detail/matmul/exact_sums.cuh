@@ -1,6 +1,6 @@
 /// @file
 /// What keeps sums on tensor cores as exact as FP32's own: long sums as sums of sums, and sums that
-/// are not finite made again.
+/// are not finite computed again.
 #pragma once
 
 #include <llmc/detail/cuda_only.hpp>
@@ -15,9 +15,9 @@
 LLMC_NAMESPACE_BEGIN
 namespace detail {
 
-/// How many of n chunks to add up before long_sums takes them. Sums of m chunks and then the sum of
-/// these n / m lose about m / sqrt(3 n) and sqrt(n / (3 m)) roundings of the whole, which together
-/// are least for m = (n^2 / 2)^(1/3). Short sums are left alone.
+/// How many of n chunks to add up before long_sums takes them. Sums of m chunks lose about m /
+/// sqrt(3 n) roundings of the whole, and the sum of these n / m sums loses about sqrt(n / (3 m)).
+/// Together the two are least for m = (n^2 / 2)^(1/3). Short sums are left alone.
 inline int chunks_per_sum(std::int64_t chunks) {
   constexpr std::int64_t short_sum = 32;
   constexpr double fewest = 16;
@@ -32,7 +32,7 @@ inline int chunks_per_sum(std::int64_t chunks) {
 template <int Count>
 class long_sums {
  public:
-  /// Takes the sums over, which become 0.
+  /// Adds the sums to the totals and sets them to 0.
   __device__ __forceinline__ void absorb(float (&sums)[Count]) {
     if (used_) add_to(sums);
 #pragma unroll
@@ -41,7 +41,7 @@ class long_sums {
     for (int i = 0; i < Count; ++i) sums[i] = 0.0f;
     used_ = true;
   }
-  /// Adds to the sums all that was absorbed.
+  /// Adds all that was absorbed to the sums.
   __device__ __forceinline__ void finish(float (&sums)[Count]) const {
     if (used_) add_to(sums);
   }
@@ -57,8 +57,8 @@ class long_sums {
 };
 
 /// One sum by FP32 multiply-adds, in order. Splitting infinity into a high and a low part makes NaN
-/// (infinity - infinity), and rounding can take a number near FLT_MAX to infinity; so sums that
-/// come out of tf32x3 not finite are made again here, and are then what IEEE arithmetic gives. NaN
+/// (infinity - infinity), and rounding can take a number near FLT_MAX to infinity; so sums that are
+/// not finite after tf32x3 are computed again here, and are then what IEEE arithmetic gives. NaN
 /// stays NaN, so it ends the loop.
 template <products::layout First, products::layout Second>
 __device__ __forceinline__ float ieee_sum(const products::operand& a, const products::operand& b,
@@ -72,8 +72,8 @@ __device__ __forceinline__ float ieee_sum(const products::operand& a, const prod
   return sum;
 }
 
-/// Makes the sums of a thread that are not finite again; `row_of(i)` and `column_of(i)` say where
-/// sum i belongs.
+/// Computes again those sums of a thread that are not finite; `row_of(i)` and `column_of(i)` say
+/// where sum i belongs.
 template <products::layout First, products::layout Second, int Count, class Problem, class RowOf,
           class ColumnOf>
 __device__ __forceinline__ void repair_sums(float (&sums)[Count], const Problem& p, RowOf row_of,

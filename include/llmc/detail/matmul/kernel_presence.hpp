@@ -15,8 +15,9 @@ LLMC_TYPES_BEGIN
 
 namespace products {
 
-/// What a kernel takes on the current device: 0 threads a block if it was not built for it. Kernels
-/// that need more than an architecture has are compiled for it empty, with smaller launch bounds.
+/// The most threads in a block of a kernel on the current device; 0 if the kernel was not built for
+/// it. For an architecture that lacks what a kernel needs, the kernel is compiled empty, with
+/// smaller launch bounds.
 inline int most_threads_of(const void* kernel) {
   int most = 0;
   keeping_last_error([&] {
@@ -30,8 +31,9 @@ inline int most_threads_of(const void* kernel) {
   return most;
 }
 
-/// The answer for one kernel, asked once a device. It is kept by the file that has the kernel, and
-/// not by address in a context, which may outlive the library that the kernel is in.
+/// The answer for one kernel, asked once for each device. The file that has the kernel keeps it. A
+/// context could keep it by the kernel's address, but may outlive the library that the kernel is
+/// in.
 class kernel_presence {
  public:
   /// Whether blocks of that size can be launched on the current device, which is number `device`.

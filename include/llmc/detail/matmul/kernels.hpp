@@ -31,9 +31,9 @@ enum class kernel {
   mma,                    ///< mma.sync
   wgmma_split,            ///< tiles of 128 x 128, whole
   wgmma_split_cut,        ///< the last tiles cut among the blocks
-  wgmma_split_large_cut,  ///< tiles of 256 x 128
+  wgmma_split_large_cut,  ///< tiles of 256 x 128, the last ones cut
   wgmma_direct,           ///< tiles of 128 x 256
-  late_epilogue           ///< another product without the epilogue, which is a pass of its own
+  late_epilogue           ///< another kernel without the epilogue, then a pass for that
 };
 
 inline constexpr std::array kernels{kernel::cublaslt,
@@ -58,8 +58,8 @@ constexpr const char* to_string(kernel value) {
   return "unknown";
 }
 
-/// Those that can compute a product in this build on this device, and who does unless tuning or a
-/// plan file says otherwise.
+/// The kernels that can compute a product in this build on this device, and the one that does
+/// unless tuning or a plan file says otherwise.
 class candidates {
  public:
   explicit candidates(engines allowed) : allowed_(allowed) {}

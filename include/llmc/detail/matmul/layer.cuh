@@ -45,7 +45,7 @@ LLMC_NAMESPACE_BEGIN
 namespace detail {
 
 /// The engines of a variant that is no kernel of its own. A layer that has only such variants does
-/// not compile with another.
+/// not compile with any other.
 template <auto Variant>
 constexpr auto matmul_engines() {
   using variant = decltype(Variant);
@@ -71,8 +71,9 @@ constexpr auto engines_or_rung() {
   }
 }
 
-/// The most rows of which no operand holds more than 2^31 elements, rounded down to what keeps
-/// later runs of that many as aligned as the first, and the rows of a partial column sum together.
+/// The most rows of a run in which every operand has fewer than 2^31 elements. It is rounded down
+/// so that later runs are as aligned as the first, and the rows of a partial column sum stay
+/// together.
 inline std::int64_t rows_of_a_run(matmul_shape shape) {
   constexpr std::int64_t most_elements = std::numeric_limits<std::int32_t>::max();
   constexpr std::int64_t aligned = 2 * products::column_sum_rows;

@@ -33,8 +33,8 @@ struct epilogue {
   float* column_sums = nullptr;     ///< overwritten with partial sums of x, see column_sum_rows
 };
 
-/// Row r of `column_sums` (ceil(rows / column_sum_rows), columns) is the sum of x over as many rows
-/// of out.
+/// Row r of `column_sums` (ceil(rows / column_sum_rows), columns) is the sum of x over that many
+/// rows of out.
 inline constexpr std::int64_t column_sum_rows = 128;
 
 /// out = factor * inp1 inp2, then the epilogue: inp1 is (rows, inner), inp2 is (inner, columns),

@@ -23,7 +23,7 @@ constexpr bool fits_row_registers(std::int64_t channels, int block_size) {
   return channels <= std::int64_t{most_row_floats} * block_size;
 }
 
-/// For a variant named by its user that cannot keep such rows in registers.
+/// Refuses rows that do not fit the registers, for a variant that the user named.
 [[noreturn]] inline void refuse_row(const char* function, const char* variant,
                                     std::int64_t channels, int block_size) {
   throw unsupported(std::string(function) + ": the variant " + variant + " takes at most " +
@@ -36,10 +36,9 @@ struct group_constant {
   using type = Group;
 };
 
-/// Calls `body` with constants for the Width and the Floats of row_in_registers and a
-/// group_constant: a warp where its registers suffice for a row of that many channels, else a
-/// block. Rows that cannot be read 16 bytes at a time share one size, so that there are fewer
-/// kernels.
+/// Calls `body(width, floats, group)`: constants for the Width and the Floats of row_in_registers,
+/// and a group_constant. The group is a warp where its registers suffice for the row, else a block.
+/// Rows that cannot be read 16 bytes at a time share one size, so that there are fewer kernels.
 template <int BlockSize, class Body>
 void with_row_registers(bool wide, std::int64_t channels, Body body) {
   const auto with_group = [&](auto group, std::int64_t threads) {

@@ -1,6 +1,7 @@
 /// @file
-/// What the variants of the softmax layers differ in: who shares a row of scores, where the row
-/// lives, and how its statistics are found. Each kernel of these layers is written once over that.
+/// The three things in which variants of the softmax layers differ: who shares a row of scores,
+/// where the row lives, and how its statistics are found. Each kernel of these layers is written
+/// once over a type that says all three.
 #pragma once
 
 #include <llmc/detail/cuda_only.hpp>
@@ -21,7 +22,7 @@
 LLMC_NAMESPACE_BEGIN
 namespace detail {
 
-/// A row in memory, or in the cache. Where no block size is given, one kernel serves them all.
+/// A row in memory, or in the cache. With any_block_size one kernel serves all block sizes.
 template <class Group, int Width, device::softmax_sum Sum, int BlockSize = device::any_block_size,
           int Batch = 4>
 struct scores_in_memory {
@@ -33,7 +34,7 @@ struct scores_in_memory {
   static constexpr int most_threads = BlockSize == device::any_block_size ? 1024 : BlockSize;
   static constexpr int blocks = 0;  ///< that a multiprocessor must hold; 0: any number
 
-  /// `shared` is for a row on the chip.
+  /// The shared memory is for rows on the chip.
   __device__ __forceinline__ static auto row(float*, const float* from, std::int64_t count) {
     return device::row_in_memory<Group, Width, const float*, Batch>(from, count);
   }
@@ -67,7 +68,8 @@ using block_in_passes =
 
 // ---- the host's part ----
 
-/// The shared memory for what the registers do not take of a row, and for `others` whole rows.
+/// The shared memory for the part of a row that the registers do not take, and for `others` whole
+/// rows.
 inline std::size_t row_on_chip_shared_bytes(std::int64_t count, int block_size, int others = 0) {
   const std::int64_t packs = ceil_div(count, 4);
   const std::int64_t in_registers = device::packs_in_registers(block_size);
@@ -76,7 +78,7 @@ inline std::size_t row_on_chip_shared_bytes(std::int64_t count, int block_size, 
 }
 
 inline bool fits_row_on_chip(const char* function, std::int64_t count, int block_size, int others) {
-  constexpr std::size_t reductions = 1024;  // what the kernels have of it besides, at most
+  constexpr std::size_t reductions = 1024;  // what the kernels use besides, at most
   const int limit = device_attribute(function, cudaDevAttrMaxSharedMemoryPerBlockOptin);
   return row_on_chip_shared_bytes(count, block_size, others) + reductions <=
          static_cast<std::size_t>(limit);
@@ -84,7 +86,7 @@ inline bool fits_row_on_chip(const char* function, std::int64_t count, int block
 
 /// Whether a layer's variant keeps rows of that many scores on the chip; `wide` says whether they
 /// can be read 16 bytes at a time, and `others` how many rows lie whole in shared memory besides.
-/// `automatic` does so where the rows of two blocks are enough to keep the memory busy.
+/// `automatic` keeps rows on the chip that are so long that two blocks keep the memory busy.
 template <auto Variant>
 bool keeps_row_on_chip(const char* function, bool wide, std::int64_t count, int block_size,
                        int others = 0) {
@@ -111,8 +113,8 @@ void launch_over_rows(const char* function, std::int64_t rows, int block_size,
   launch({function, blocks, block_size, shared_bytes, stream}, kernel, arguments...);
 }
 
-/// Calls `body(scores, shared_bytes)` with what `block_per_row`, `row_on_chip` or the choice
-/// between them does; see keeps_row_on_chip. `others` rows lie whole in shared memory besides.
+/// Calls `body(scores, shared_bytes)` for `block_per_row`, `row_on_chip` or the choice between
+/// them; see keeps_row_on_chip. `others` rows lie whole in shared memory besides.
 template <auto Variant, int BlockSize, bool WholePacks, class Body>
 void with_block_scores(const char* function, bool wide, std::int64_t count, int others, Body body) {
   if constexpr (Variant != decltype(Variant)::block_per_row) {

@@ -70,11 +70,11 @@ struct ring_position {
   }
 };
 
-/// The barrier of a named number (1 to 15) among `threads` threads of the block, warps as a whole.
+/// Waits at barrier number `barrier` (1 to 15) for `threads` threads of the block, in whole warps.
 __device__ __forceinline__ void synchronise_some(int barrier, int threads) {
   asm volatile("bar.sync %0, %1;" ::"r"(barrier), "r"(threads) : "memory");
 }
-/// Counts as having come to it without waiting.
+/// Arrives at such a barrier without waiting.
 __device__ __forceinline__ void arrive_at_some(int barrier, int threads) {
   asm volatile("bar.arrive %0, %1;" ::"r"(barrier), "r"(threads) : "memory");
 }

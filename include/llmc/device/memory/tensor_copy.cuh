@@ -24,7 +24,7 @@ __device__ __forceinline__ constexpr std::uint32_t swizzled_128(int row, int chu
   return static_cast<std::uint32_t>(row * 128 + ((chunk ^ (row & 7)) << 4));
 }
 
-/// The box that begins at column x, row y.
+/// Begins to copy the box at column x, row y; `done` counts its bytes.
 __device__ __forceinline__ void copy_box(std::uint32_t to, const CUtensorMap& map, int x, int y,
                                          mbarrier done) {
   asm volatile(
@@ -34,8 +34,8 @@ __device__ __forceinline__ void copy_box(std::uint32_t to, const CUtensorMap& ma
       : "memory");
 }
 
-/// Makes this thread's ordinary stores to shared memory visible to the tensor cores' and bulk
-/// copies' way of reading it. Before the barrier that tells others of the stores.
+/// Makes this thread's ordinary stores to shared memory visible to tensor cores and bulk copies.
+/// Call it before the barrier that tells others of the stores.
 __device__ __forceinline__ void publish_to_async_proxy() {
   asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
 }

@@ -1,6 +1,6 @@
 /// @file
-/// A group: the threads that share a row, which are a thread, a warp or a block. What is written
-/// over groups serves all three.
+/// A group: the threads that share a row. It is one thread, a warp or a block; code written over
+/// groups serves all three.
 ///
 ///     __shared__ typename Group::storage storage;
 ///     const Group group(storage);
@@ -49,7 +49,7 @@ class row_group {
     }
   }
   __device__ __forceinline__ static int rank() {
-    // By the unsigned remainder the compiler knows that offsets from it are not negative.
+    // With an unsigned remainder the compiler knows that offsets from it are not negative.
     const unsigned thread = threadIdx.x;
     return static_cast<int>(is_block ? thread : is_warp ? thread % warp_size : 0u);
   }
@@ -68,13 +68,14 @@ class row_group {
     return reduce(value, maximum_operator{});
   }
 
-  /// What each thread read before this may be overwritten by the others after it and a `sum` or a
-  /// `max`: those of a block are barriers.
+  /// After this and a `sum` or a `max`, other threads may overwrite what a thread read before. In a
+  /// block those two are barriers; a warp needs one of its own.
   __device__ __forceinline__ static void finish_reading() {
     if constexpr (is_warp) __syncwarp();
   }
 
-  /// Calls `body(row)` for the rows of this group: with all groups of the grid, once for each.
+  /// Calls `body(row)` for the rows of this group. The groups of the grid together take each row
+  /// once.
   template <class Body>
   __device__ __forceinline__ static void for_each_row(std::int64_t rows, Body body) {
     const int groups = is_block ? 1 : block_size() / size();

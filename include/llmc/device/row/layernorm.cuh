@@ -1,6 +1,6 @@
 /// @file
 /// Layer normalisation of a row, forward and backward, by any group and wherever the row lives; see
-/// layernorm.cuh of the layers for the formulas.
+/// llmc/layernorm.cuh for the formulas.
 #pragma once
 
 #include <llmc/detail/cuda_only.hpp>
@@ -21,8 +21,8 @@ struct row_statistics {
 
 /// Mean and reciprocal standard deviation of a row; every thread of the group gets them. The
 /// deviations are taken from the mean itself, so no digits are lost where the mean is large.
-/// `arriving` is the row as it is visited first, where that puts it where `row` finds it; else both
-/// are the same.
+/// `arriving` is visited first, `row` afterwards. They differ where the first visit also puts the
+/// numbers where `row` finds them; else both are the same row.
 template <class Group, class Arriving, class Row, class Count>
 __device__ __forceinline__ row_statistics layernorm_statistics(const Group& group,
                                                                Arriving& arriving, Row& row,
@@ -61,7 +61,7 @@ __device__ __forceinline__ void layernorm_write(float* out, Row& row, const Weig
   });
 }
 
-/// For layernorm_gradient: nobody wants the terms of the parameters' gradients.
+/// For layernorm_gradient where the terms of the parameters' gradients are not wanted.
 struct no_terms {
   template <class Place, class Pack>
   __device__ __forceinline__ void operator()(Place, const Pack&, const Pack&) const {}
@@ -72,9 +72,9 @@ struct no_terms {
 ///     norm = (inp - mean) * rstd,  dnorm = dout * weight
 ///     dinp = rstd * (dnorm - sum(dnorm) / C - norm * sum(dnorm * norm) / C) + addend
 ///
-/// Rows that keep what they are told are used up: `dout` becomes dinp and `inp` norm. `addend` may
-/// be null (then 0) and may alias `dinp`, as may dout. `add_terms(where, dout, norm)` gets the
-/// packs of which the gradients of bias (dout) and weight (dout * norm) are sums.
+/// Rows that keep changes are used up: `dout` becomes dinp and `inp` becomes norm. `addend` may be
+/// null, which means 0. `addend` and dout may alias `dinp`. `add_terms(where, dout, norm)` gets
+/// every pack: the gradient of bias is the sum of dout, that of weight the sum of dout * norm.
 template <class Group, class Dout, class Inp, class Count, class AddTerms>
 __device__ __forceinline__ void layernorm_gradient(const Group& group, float* dinp,
                                                    const float* addend, Dout& dout, Inp& inp,
@@ -82,8 +82,8 @@ __device__ __forceinline__ void layernorm_gradient(const Group& group, float* di
                                                    row_statistics statistics, AddTerms add_terms) {
   float dnorm_sum = 0.0f;
   float dnorm_norm_sum = 0.0f;
-  // Turns dout into dinp as far as it is known before the sums are, and inp into norm. One pack
-  // after the other: weights of more packs at once would not fit in the registers.
+  // Turns inp into norm, and dout into the part of dinp that needs no sums. One pack after the
+  // other: weights of more packs at once would not fit in the registers.
   const auto begin = [&](auto& d, auto& x, auto where, auto add) {
     const auto w = at(weight, where);
     pack<decltype(where)::width> result = {};

@@ -1,6 +1,6 @@
 /// @file
-/// Sums and maxima over a warp or a block, whose result every thread of the group gets, all the
-/// same bits. The order of the additions is fixed by the group's size, so the bits repeat.
+/// Sums and maxima over a warp or a block. Every thread of it gets the result, all the same bits.
+/// The order of the additions depends on the size only, so the bits repeat.
 ///
 /// Cooperative groups and CUB have the same, but would add 5 s to the compilation of every file.
 #pragma once
@@ -14,13 +14,13 @@ namespace device {
 
 inline constexpr int warp_size = 32;
 
-/// The true -infinity, where every maximum starts: never a finite stand-in, which a row of very
-/// small scores would pass.
+/// The true -infinity, where every maximum starts: never a finite stand-in, because all scores of a
+/// row may be below it.
 __device__ __forceinline__ float minus_infinity() {
   return __int_as_float(static_cast<int>(0xff800000));
 }
 
-/// An operator knows the number that changes no other.
+/// An operator has a neutral number, which changes no other.
 struct plus_operator {
   template <class T>
   __device__ T operator()(T a, T b) const {
@@ -37,8 +37,8 @@ struct maximum_operator {
   __device__ static float neutral() { return minus_infinity(); }
 };
 
-/// Reduces over each `Lanes` neighbours, a power of two, of a full warp; all 32 threads must call
-/// it. In each step two lanes exchange what they have, so the operator must be commutative.
+/// Reduces over each run of `Lanes` neighbours, a power of two, in a full warp; all 32 threads must
+/// call it. In each step two lanes exchange what they have, so the operator must be commutative.
 template <int Lanes = warp_size, class T, class Operator>
 __device__ __forceinline__ T warp_reduce(T value, Operator op) {
 #pragma unroll

@@ -8,7 +8,7 @@
 ///
 /// x is a pack of where.width numbers, where.column is the column of the first, and where.holds(i)
 /// tells whether x[i] is one of the row's: rows that are read in whole packs may end within one.
-/// What lies in other rows at the same place is at(other, where), for arrays in memory, too.
+/// at(other, where) is what lies at the same place of another row, or of an array in memory.
 ///
 /// This file has rows in memory, which may be shared memory. row_in_registers.cuh, row_on_chip.cuh
 /// and row_partly_kept.cuh have the others.
@@ -30,7 +30,7 @@ template <class Place>
 __device__ __forceinline__ pack<Place::width> at(const float* array, Place where) {
   return load<Place::width>(array + where.column);
 }
-/// The same of a row, or of what else has a member `at`.
+/// The same for a row, or for anything else that has a member `at`.
 template <class Row, class Place>
 __device__ __forceinline__ decltype(auto) at(Row& row, Place where) {
   return row.at(where);
@@ -50,7 +50,7 @@ __device__ __forceinline__ void put(streamed out, std::int64_t column, pack<Widt
   store_streaming<Width>(out.array + column, x);
 }
 
-/// 0 from column `first` on, in whole packs.
+/// Writes 0 to columns [first, end), in whole packs.
 template <int Width, class Group, class Out>
 __device__ __forceinline__ void clear_row(const Group&, Out out, std::int64_t first,
                                           std::int64_t end) {
@@ -59,9 +59,9 @@ __device__ __forceinline__ void clear_row(const Group&, Out out, std::int64_t fi
   }
 }
 
-/// A row of which each visit finds the numbers in memory, or in the cache. Packs of `Width` numbers
-/// and, past the last whole one, single numbers. `Source` is the array, or makes the packs: it has
-/// a member `at`.
+/// A row that stays in memory: each visit loads its numbers from there, or from the cache. They
+/// come in packs of `Width` and, past the last whole pack, one by one. `Source` is the array, or an
+/// object whose member `at` makes the packs.
 template <class Group, int Width, class Source = const float*, int Batch = 4>
 class row_in_memory {
  public:
@@ -109,7 +109,7 @@ class row_in_memory {
                                  });
   }
 
-  /// A block's row is long: it is written from the end back, which the cache still holds.
+  /// A block's row is long: it is written backwards from the end, which the cache still holds.
   template <class Out, class Body>
   __device__ __forceinline__ void write(Out out, Body body) const {
     const auto write_pack = [&](auto width, std::int64_t c) {

@@ -21,7 +21,7 @@ class row_in_registers {
  public:
   static constexpr bool keeps = true;
 
-  /// What is at a place of any such row of the same group.
+  /// A place of any such row of the same group.
   struct place {
     static constexpr int width = Width;
     int column;
@@ -69,7 +69,7 @@ class row_in_registers {
   __device__ __forceinline__ void update(Body body) {
     visit(body);
   }
-  /// The stores come last: a load could not pass them, for all that the compiler knows.
+  /// The stores come last: the compiler cannot move a load before a store that it may depend on.
   template <class Body>
   __device__ __forceinline__ void write(float* out, Body body) {
     visit(body);

@@ -1,8 +1,8 @@
 /// @file
 /// A long row that stays on the chip while a block passes over it again and again: its first part
 /// in registers, the rest in shared memory, where each thread finds only what it put there itself.
-/// The two hold more together than either: at 201 KB a row of GPT-2's logits leaves room for a
-/// second row on a multiprocessor of an H100, which is read while the first is computed.
+/// Together the two hold more than either. A row of GPT-2's logits takes 201 KB, which leaves room
+/// for a second row on a multiprocessor of an H100: one is read while the other is computed.
 #pragma once
 
 #include <llmc/detail/cuda_only.hpp>
@@ -18,8 +18,8 @@
 LLMC_NAMESPACE_BEGIN
 namespace device {
 
-/// The packs of a row that the threads of a block keep in registers: 88 floats a thread, of 128
-/// registers, where the block leaves it as many.
+/// The packs of a row that the threads of a block keep in registers: 88 floats a thread where the
+/// block is small enough for 128 registers a thread, else 32.
 constexpr int packs_in_registers(int block_size) {
   return block_size * (block_size <= 512 ? 22 : 8);
 }
@@ -29,8 +29,8 @@ constexpr int blocks_with_row_on_chip(int block_size) {
   return block_size <= 512 ? 512 / block_size : 1;
 }
 
-/// Begins to copy this thread's packs of a row, from column `first` on: those that row_on_chip,
-/// which waits for all copies that the thread began, shows the thread too.
+/// Begins to copy this thread's packs of a row, from column `first` on. They are the packs that
+/// row_on_chip will show this thread; it waits for all copies that the thread began.
 template <int BlockSize>
 __device__ __forceinline__ void begin_to_copy_row(float* shared, const float* row, int count,
                                                   int first = 0) {
@@ -54,8 +54,8 @@ class row_on_chip {
     __device__ bool holds(int i) const { return WholePacks || column + i < count; }
   };
 
-  /// `shared` has room for the packs that the registers do not take; rows begin at 16-byte
-  /// boundaries and are readable up to a multiple of 4, and of that `count` numbers take part.
+  /// `shared` has room for the packs that the registers do not take. `row` begins at a 16-byte
+  /// boundary and is readable up to the next multiple of 4; its first `count` numbers take part.
   __device__ __forceinline__ row_on_chip(float* shared, const float* row, int count)
       : shared_(shared), count_(count) {
     begin_to_copy_row<BlockSize>(shared_, row, count, first_in_shared);
@@ -94,8 +94,8 @@ class row_on_chip {
     return (static_cast<int>(threadIdx.x) + k * BlockSize) * 4;
   }
 
-  /// Whole packs need no mask, but without its branch the compiler has more loads on their way than
-  /// there are registers: softmax then takes 6 to 9% longer on an H200.
+  /// Whole packs need no mask, but without its branch the compiler begins more loads than there are
+  /// registers for: softmax then takes 6 to 9% longer on an H200.
   __device__ __forceinline__ void mask(pack<4>& x, int c) const {
     if (c + 4 <= count_) return;
 #pragma unroll

@@ -1,5 +1,5 @@
 /// @file
-/// A row of which a warp keeps the beginning in registers, while the rest stays in memory.
+/// A row whose beginning a warp keeps in registers. The rest stays in memory.
 #pragma once
 
 #include <llmc/detail/cuda_only.hpp>
@@ -14,7 +14,7 @@ LLMC_NAMESPACE_BEGIN
 namespace device {
 
 /// The first `Packs` packs of a thread are loaded once and kept, so a row of Group::size() * Packs
-/// * Width numbers is read from memory once however often it is visited; the rest of a longer one
+/// * Width numbers is read from memory once however often it is visited; the rest of a longer row
 /// is read at every visit.
 ///
 /// A row is walked in whole packs: where its length is no multiple of Width there must be memory up

@@ -98,7 +98,7 @@ __device__ __forceinline__ softmax_statistics softmax_row_statistics(const Group
   }
 }
 
-/// The probability of a score, once the statistics of its row are found that way.
+/// The probability of a score, given the statistics of its row, found by `Sum`.
 template <softmax_sum Sum>
 class softmax_probability {
  public:
@@ -114,7 +114,7 @@ class softmax_probability {
   float scale_;
 };
 
-/// The softmax of a row, of which it returns the statistics. `out` may be the row's own array.
+/// Writes the softmax of a row and returns the row's statistics. `out` may be the row's own array.
 template <softmax_sum Sum, class Group, class Out, class Row>
 __device__ __forceinline__ softmax_statistics softmax_row(const Group& group, Out out, Row& row) {
   const softmax_statistics statistics = softmax_row_statistics<Sum>(group, row);
@@ -126,7 +126,7 @@ __device__ __forceinline__ softmax_statistics softmax_row(const Group& group, Ou
   return statistics;
 }
 
-/// The gradient of softmax_row of scores times `scale`:
+/// The gradient of softmax(scale * scores) with respect to the scores, where out is the softmax:
 ///
 ///     scale * out * (dout - sum_k dout[k] * out[k])
 ///

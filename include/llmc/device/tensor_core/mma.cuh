@@ -1,9 +1,9 @@
 /// @file
 /// TF32 products by the tensor core instruction mma.sync.m16n8k8 (sm_80 on), one warp at a time.
-/// How floats become its operands is told in precision.cuh.
+/// precision.cuh says how floats become its operands.
 ///
-/// Lane l of the warp is (g, t) = (l / 4, l % 4) and holds of a product C (16 x 8) += A (16 x 8) B
-/// (8 x 8), rows first:
+/// Lane l of the warp is (g, t) = (l / 4, l % 4). Of a product C (16 x 8) += A (16 x 8) B (8 x 8)
+/// it holds, rows first:
 ///
 ///     A: (g, t), (g + 8, t), (g, t + 4), (g + 8, t + 4)
 ///     B: (t, g), (t + 4, g)

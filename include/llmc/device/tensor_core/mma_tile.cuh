@@ -25,9 +25,9 @@
 LLMC_NAMESPACE_BEGIN
 namespace device {
 
-/// Where a tile in shared memory keeps what. A row is cut into chunks of 4 floats; within each
-/// group of 8 chunks, chunk c of row r lies at place c ^ swizzle(r), which leaves both uses of the
-/// tile without bank conflicts and needs no padding. Rows take a multiple of 32 floats.
+/// Where the numbers of a tile lie in shared memory. A row is cut into chunks of 4 floats; within
+/// each group of 8 chunks, chunk c of row r lies at place c ^ swizzle(r), which leaves both uses of
+/// the tile without bank conflicts and needs no padding. Rows take a multiple of 32 floats.
 template <int Features>
 struct mma_tile {
   static_assert(Features % 16 == 0, "a tile's features come in steps of 16");
@@ -70,15 +70,16 @@ class mma_tile_reader {
     return *reinterpret_cast<const float4*>(memory + n * 8 * tile::stride + at);
   }
 
-  /// As columns: row 8k + 2t + `second`, which is k = t or t + 4 of k-step k, because lanes hold
-  /// columns 2t and 2t + 1 of an accumulator. Of block b, features 32b + 4g + (0..3), which are
+  /// As columns: features 32 * block + 4g + (0..3) of row 8k + 2t + `second`. The row is k = t or t
+  /// + 4 of k-step k, because lanes hold columns 2t and 2t + 1 of an accumulator. The features are
   /// column g of four tiles.
   __device__ __forceinline__ float4 column(const float* memory, int k, int block,
                                            bool second) const {
     const int at = second ? tile::stride + (column_ ^ 16) : column_;
     return *reinterpret_cast<const float4*>(memory + k * 8 * tile::stride + block * 32 + at);
   }
-  /// The same of a block of 16 features: two of them, 32b + 2g + (0..1), column g of two tiles.
+  /// The same for a block of 16 features: two of them, 32 * block + 2g + (0..1), column g of two
+  /// tiles.
   __device__ __forceinline__ float2 half_column(const float* memory, int k, int block,
                                                 bool second) const {
     const int at = second ? tile::stride + (half_column_ ^ 16) : half_column_;
@@ -90,9 +91,9 @@ class mma_tile_reader {
 };
 
 /// A warp's own rows, 16 * MTiles of them, kept in shared memory as A fragments: each lane reads
-/// back exactly what it wrote, with one 16-byte load a fragment, so no barrier is needed. Numbers
-/// of two parts are kept as both with `SplitOnce` (twice the memory), else whole, and are split
-/// when they are loaded.
+/// back exactly what it wrote, with one 16-byte load a fragment, so no barrier is needed. With
+/// `SplitOnce` a number of two parts is kept as both (twice the memory); else it is kept whole and
+/// split each time it is loaded.
 template <precision Arithmetic, int MTiles, int Features, bool SplitOnce>
 class parked_rows {
   using traits = precision_traits<Arithmetic>;
@@ -169,7 +170,8 @@ class parked_rows {
 
 /// scores = rows tile^T: scores[m][n] is for the warp's rows 16m.. and the tile's rows 8n...
 ///
-/// The small products of split operands are summed by themselves and added once, with rounding.
+/// The small products of split operands have a sum of their own, which is added once, with
+/// rounding.
 template <precision Arithmetic, int MTiles, int NTiles, int Features, bool SplitOnce>
 __device__ __forceinline__ void multiply_rows(
     mma_accumulators<MTiles, NTiles>& scores,
@@ -241,8 +243,8 @@ __device__ __forceinline__ operand_fragment<Arithmetic, 4> fragment_of(const flo
   return precision_traits<Arithmetic>::split_rounded({x[0], x[2], x[1], x[3]});
 }
 
-/// Number i of a fragment, by itself. Numbers that are split as they arrive, instead of in pairs,
-/// need fewer registers at a time: exact heads of 64 are 2 to 3% faster for it (H200).
+/// Sets number i of a fragment. Numbers that are split as they arrive, instead of in pairs, need
+/// fewer registers at a time: exact heads of 64 are 2 to 3% faster for it (H200).
 template <precision Arithmetic>
 __device__ __forceinline__ void set_number(operand_fragment<Arithmetic, 2>& b, int i, float x) {
   const operand_fragment<Arithmetic, 1> one = precision_traits<Arithmetic>::split({x});
@@ -250,7 +252,7 @@ __device__ __forceinline__ void set_number(operand_fragment<Arithmetic, 2>& b, i
   if constexpr (precision_traits<Arithmetic>::is_split) b.low[i] = one.low[0];
 }
 
-/// The B fragments of the 4 or 2 tiles of a block of a tile used as columns.
+/// The B fragments of one block of a tile used as columns: of its 4 or 2 tiles of 8 features.
 template <precision Arithmetic, int Tiles, int Features>
 __device__ __forceinline__ void load_columns(operand_fragment<Arithmetic, 2> (&b)[Tiles],
                                              const mma_tile_reader<Features>& reader,

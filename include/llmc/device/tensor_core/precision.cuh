@@ -15,10 +15,10 @@
 LLMC_NAMESPACE_BEGIN
 namespace device {
 
-/// One lane's registers of an operand. In one part, `high` is the rounded number. In two, high +
-/// low is nearly all of it, and a product is high * high + (high * low + low * high): the two small
-/// products are summed before the large one or apart from it, or the tensor core's adder, which
-/// truncates, would drop them.
+/// One lane's registers of an operand. In one part, `high` is the rounded number. In two parts,
+/// high + low is nearly the whole number, and a product is high * high + (high * low + low * high).
+/// The two small products must be summed before the large one or apart from it: the tensor core's
+/// adder truncates and would drop them.
 template <int Count, int Parts>
 struct operand_parts;
 template <int Count>
@@ -31,7 +31,7 @@ struct operand_parts<Count, 2> {
   std::uint32_t low[Count];
 };
 
-/// Products of one format of operands, `Products` of them for each.
+/// How numbers of one format are multiplied: by `Products` products of their parts.
 template <operand_format Operands, int Products>
 struct operand_traits;
 
@@ -57,7 +57,7 @@ struct operand_traits<operand_format::tf32, Products> {
   static constexpr int least_architecture = 80;
   static constexpr bool is_compiled = has_tf32_mma;
 
-  using element = float;  ///< of a tile in shared memory, which is split by those who read it
+  using element = float;  ///< of a tile in shared memory, whole: its readers split it
   static constexpr int parts = Products == 1 ? 1 : 2;
   static constexpr bool is_split = parts == 2;
   template <int Count>
@@ -66,13 +66,13 @@ struct operand_traits<operand_format::tf32, Products> {
   /// The tensor core reads the upper 19 bits of a float and drops the rest. Multiplying by this
   /// factor first adds 0.34 to 0.69 of the last bit that stays, so that dropping the rest then
   /// rounds: without bias on average, to an rms of 0.32 of that bit (0.29 would be the best, 0.58
-  /// is plain dropping). It keeps numbers that are TF32 already, infinities and NaN, and costs one
-  /// instruction where cvt.rna.tf32 costs four on sm_90.
+  /// is plain dropping). Numbers that are TF32 already, infinities and NaN stay what they are. The
+  /// factor costs one instruction where cvt.rna.tf32 costs four on sm_90.
   static constexpr float rounding = 1.000339f;
   static constexpr float log2_rounding = 4.889907e-4f;
 
-  /// Floats as operands: rounded, or in two parts that differ from x by 2^-22 of it at most (`low`
-  /// is not rounded: the tensor core drops what it cannot hold).
+  /// Floats as operands: rounded, or in two parts whose sum differs from x by 2^-22 of it at most
+  /// (`low` is not rounded: the tensor core drops what it cannot hold).
   template <int Count>
   static __device__ __forceinline__ fragment<Count> split(const float (&x)[Count]) {
     fragment<Count> result;
@@ -87,7 +87,7 @@ struct operand_traits<operand_format::tf32, Products> {
     return result;
   }
 
-  /// The same where, of one part, `x` has been multiplied by `rounding` already.
+  /// The same, but for operands in one part `x` has been multiplied by `rounding` already.
   template <int Count>
   static __device__ __forceinline__ fragment<Count> split_rounded(const float (&x)[Count]) {
     if constexpr (is_split) {
@@ -107,11 +107,11 @@ struct operand_traits<operand_format::tf32, Products> {
     mma_tf32(sum, a, b);
   }
 
-  /// What to multiply a sum of split operands by, because the tensor core truncated: that takes off
-  /// `ulps` * 2^-23 of it on average (measured), towards 0, and so would be the error of a long sum
-  /// of positive numbers. Sums of numbers without low parts are often exact, and shall stay so: a
-  /// fragment of one operand is looked at as a sample. 1 for operands in one part, whose rounding
-  /// is far above that.
+  /// What to multiply a sum of split operands by, because the tensor core truncated. Truncating
+  /// takes `ulps` * 2^-23 of the sum off on average (measured), towards 0, and a long sum of
+  /// positive numbers would be off by as much. Sums of numbers without low parts are often exact
+  /// and must stay so: the factor is 1 where `sample`, a fragment of one operand, has no low parts.
+  /// It is 1 for operands in one part, too: their rounding is a far larger error.
   static __device__ __forceinline__ float truncation_factor(const fragment<4>& sample, int ulps) {
     if constexpr (is_split) {
       const std::uint32_t low = sample.low[0] | sample.low[1] | sample.low[2] | sample.low[3];

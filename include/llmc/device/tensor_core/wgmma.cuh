@@ -1,7 +1,7 @@
 /// @file
 /// TF32 products by the warpgroup instruction wgmma.mma_async.m64nNk8, sm_90a only. Four warps
 /// together compute a (64 x N) += a (64 x 8) b (8 x N); a comes from registers or shared memory, b
-/// from shared memory, where for TF32 both must lie with k innermost.
+/// from shared memory. In shared memory TF32 operands must lie with k innermost.
 ///
 /// Lane l of warp w is (g, t) = (l / 4, l % 4) and holds, rows first:
 ///
@@ -21,8 +21,8 @@
 LLMC_NAMESPACE_BEGIN
 namespace device {
 
-/// Whether this pass compiles for an architecture that has these instructions. The macro is that of
-/// sm_90a: __CUDA_ARCH__ is 900 for sm_90, too, which has not.
+/// Whether this pass compiles for an architecture that has these instructions. The macro is defined
+/// for sm_90a only; __CUDA_ARCH__ is 900 for sm_90, too, which lacks them.
 #if defined(__CUDA_ARCH_FEAT_SM90_ALL)
 inline constexpr bool has_wgmma = true;
 #else
@@ -129,7 +129,7 @@ __device__ __forceinline__ void wgmma_tf32(float (&sums)[128], std::uint64_t a, 
 #undef LLMC_DETAIL_SUMS_32
 
 /// Moves registers between the roles of a block's warpgroups. Every warp of a warpgroup calls it;
-/// the kernel's launch bounds must fix what each thread has at its start.
+/// the kernel's launch bounds must fix how many registers each thread has at its start.
 template <int Registers>
 __device__ __forceinline__ void release_registers() {
   asm volatile("setmaxnreg.dec.sync.aligned.u32 %0;" ::"n"(Registers));

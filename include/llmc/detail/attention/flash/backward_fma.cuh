@@ -1,7 +1,6 @@
 /// @file
 /// Fused backward attention in FP32 multiply-adds, in two kernels; the same scheme as
-/// backward_mma.cuh. Each tile is copied while the product before that which needs it is
-/// made.
+/// backward_mma.cuh. Each tile is copied during the product before the one that needs it.
 #pragma once
 
 #include <llmc/detail/cuda_only.hpp>

@@ -15,8 +15,8 @@
 LLMC_NAMESPACE_BEGIN
 namespace detail {
 
-/// What a warp knows of its queries: -log2(sum exp(score)), as the exponent to which a score is
-/// added (and Tiles::rounding_exponent), and delta = sum_d dout[d] * out[d].
+/// What a warp knows of its queries. `exponent` is -log2(sum exp(score)) +
+/// Tiles::rounding_exponent, to which a score is added; `delta` is sum_d dout[d] * out[d].
 template <class Tiles>
 struct query_statistics {
   float exponent[Tiles::m_tiles][2];
@@ -27,8 +27,8 @@ __device__ __forceinline__ float dot(float4 a, float4 b) {
   return a.x * b.x + a.y * b.y + a.z * b.z + a.w * b.w;
 }
 
-/// Parks the warp's q and dout, and finds and stores delta on the way. All is read before anything
-/// is stored, so that one wait serves all.
+/// Parks the warp's q and dout, and finds and stores delta on the way. All arrays are read before a
+/// delta is stored, so that one wait serves all.
 template <class Tiles>
 __device__ __forceinline__ void prepare_queries(const flash_problem& p,
                                                 const attention_backward_arrays& arrays,
@@ -73,7 +73,8 @@ __device__ __forceinline__ void prepare_queries(const flash_problem& p,
   }
 }
 
-/// Where the sums over a block's rows go: those of dq; of dk and dv `channels` further each.
+/// Where the sums of dq over a block's rows go. Those of dk lie `channels` further on, and those of
+/// dv as far again.
 template <class Tiles>
 __device__ __forceinline__ float* sums_of_block(const attention_backward_arrays& arrays,
                                                 const flash_head& head, int block_row,

@@ -52,7 +52,7 @@ inline void require_flash(const char* function, attention_shape shape) {
                     std::to_string(shape.sequence) + ", heads " + std::to_string(shape.heads));
 }
 
-/// Rows of the smallest blocks of the kernels for backward.
+/// The rows of the smallest block of any kernel for backward.
 inline constexpr std::int64_t flash_fewest_backward_rows = 64;
 
 /// Enough for attention_backward_arrays::dqkv_sums in any precision.
@@ -64,8 +64,8 @@ inline std::size_t flash_sums_bytes(const char* function, attention_shape shape)
 
 // ---- tiles: for heads of 64 the best of those tried on an H100, for others not yet tuned ----
 
-/// Shared memory is what bounds the blocks on an SM, so larger heads get shorter tiles; registers
-/// are what bounds the rows of a warp, and backward holds two sums a row.
+/// Shared memory bounds the blocks on an SM, so larger heads get shorter tiles. Registers bound the
+/// rows of a warp, and backward holds two sums a row.
 template <precision Arithmetic, int Features>
 struct flash_mma_tiles {
   static constexpr bool is_split = device::precision_traits<Arithmetic>::is_split;
@@ -96,9 +96,9 @@ struct flash_fma_tiles {
 // ---- what the device can do ----
 
 /// Whether the code of this kernel that the current device runs was compiled for `least`
-/// (`Traits::least_architecture`) or later: otherwise its body is empty. A device may be later than
-/// its code, which the driver then made from PTX, so it is the kernel that must be asked. The
-/// answer never changes; it is kept per device.
+/// (`Traits::least_architecture`) or later: otherwise its body is empty. A device may be newer than
+/// its code, which the driver then made from PTX, so the kernel must be asked and not the device.
+/// The answer never changes and is kept for each device.
 template <auto Kernel>
 bool has_tensor_core_code(const char* function, int least) {
   enum : signed char { unknown, no, yes };
@@ -149,7 +149,7 @@ class flash_attention {
   }
 
   /// Returns how many sums of each column of dqkv there are in arrays.dqkv_sums: 0 if no tensor
-  /// cores were used, whose kernels alone make them.
+  /// cores were used, since only their kernels make such sums.
   std::int64_t backward(const attention_backward_arrays& arrays) const {
     std::int64_t sums = 0;
     const bool done = with_tensor_cores([&](auto tiles) {
@@ -177,10 +177,12 @@ class flash_attention {
   }
 
  private:
-  /// The kernel of dk and dv may come before that of dq, whose delta it waits for, has ended.
+  /// The kernel of dk and dv may start before that of dq has ended; it waits for the delta which
+  /// that one writes.
   static constexpr bool keys_early = true;
 
-  /// Whether `body(flash_mma_tiles)` did it: not without tensor cores, or code for them.
+  /// Calls `body(flash_mma_tiles)` if the precision is one of tensor cores. Returns whether that
+  /// did the work: it does not where the build has no code for them.
   template <class Body>
   bool with_tensor_cores(Body body) const {
     return with_precision(arithmetic_, [&](auto arithmetic) {

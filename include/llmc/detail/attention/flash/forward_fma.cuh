@@ -24,8 +24,8 @@ class fma_online_softmax {
     }
   }
 
-  /// Turns a tile of scores, which `scale` takes to powers of 2, into probabilities relative to the
-  /// largest so far, and multiplies earlier sums by what makes them so, too.
+  /// Turns a tile of scores into probabilities relative to the largest score so far, and multiplies
+  /// earlier sums by what makes them relative to it, too. `scale` turns scores into exponents of 2.
   __device__ __forceinline__ void take(typename Tiles::scores& scores, float scale,
                                        typename Tiles::row_sums& sums) {
 #pragma unroll
@@ -35,8 +35,8 @@ class fma_online_softmax {
       for (int j = 0; j < Tiles::own_columns; ++j) tile_largest = fmaxf(tile_largest, scores[i][j]);
       tile_largest = reduce_row(tile_largest, device::maximum_operator{});
       const float largest = fmaxf(largest_[i], tile_largest * scale);
-      // No key counts yet if all scores so far are -infinity: then any reference will do but that
-      // one, since -infinity + infinity is NaN.
+      // No key counts yet if all scores so far are -infinity: then any other reference will do, but
+      // not that one: -infinity + infinity is NaN.
       const float reference = largest == device::minus_infinity() ? 0.0f : largest;
       const float factor = exp2_fast(largest_[i] - reference);
       largest_[i] = largest;

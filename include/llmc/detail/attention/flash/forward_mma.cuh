@@ -14,7 +14,7 @@ LLMC_NAMESPACE_BEGIN
 namespace detail {
 
 /// The softmax so far of a warp's rows, in powers of 2: `largest` of all scores, and this lane's
-/// share of sum 2^(score - largest) (times what rounds, see Tiles::rounding_exponent).
+/// share of sum 2^(score - largest) (times the factor that rounds, see Tiles::rounding_exponent).
 template <class Tiles>
 class online_softmax {
  public:
@@ -26,8 +26,9 @@ class online_softmax {
     }
   }
 
-  /// Turns a tile of scores, which `scale` takes to powers of 2, into probabilities relative to the
-  /// largest so far, and sets `factor` to what earlier results must be multiplied by.
+  /// Turns a tile of scores into probabilities relative to the largest score so far, and sets
+  /// `factor` to what earlier results must be multiplied by. `scale` turns scores into exponents of
+  /// 2.
   __device__ __forceinline__ void take(typename Tiles::scores& scores, float scale,
                                        float (&factor)[Tiles::m_tiles][2]) {
 #pragma unroll
@@ -36,8 +37,8 @@ class online_softmax {
       for (int half = 0; half < 2; ++half) {
         const float tile_largest = row_maximum(scores[m], half) * scale;
         const float largest = fmaxf(largest_[m][half], tile_largest);
-        // No key counts yet if all scores so far are -infinity: then any reference will do but
-        // that one, since -infinity + infinity is NaN.
+        // No key counts yet if all scores so far are -infinity: then any other reference will do,
+        // but not that one: -infinity + infinity is NaN.
         const float reference = largest == device::minus_infinity() ? 0.0f : largest;
         factor[m][half] = exp2_fast(largest_[m][half] - reference);
         largest_[m][half] = largest;

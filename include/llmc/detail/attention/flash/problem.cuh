@@ -52,8 +52,8 @@ struct attention_backward_arrays {
   const float* qkv;
   const float* out;
   const float* lse;
-  float* delta = nullptr;      ///< (B, NH, T), of the workspace
-  float* dqkv_sums = nullptr;  ///< (B, blocks of rows, 3, NH, HS), of the workspace: the sums of
+  float* delta = nullptr;      ///< (B, NH, T), in the scratch
+  float* dqkv_sums = nullptr;  ///< (B, blocks of rows, 3, NH, HS), in the scratch: the sums of
                                ///< dqkv over the rows of each block; null: not wanted
 
   void require(const char* function) const {
@@ -77,7 +77,7 @@ __device__ __forceinline__ float exp2_fast(float x) {
 
 /// What a block of threads works on: `rows` consecutive positions, number `row_block`, of one head.
 ///
-/// The causal mask makes later queries (or earlier keys) longer work, so all the longest blocks of
+/// The causal mask makes later queries (or earlier keys) longer work. So all the longest blocks of
 /// a group of heads are numbered first, then the next longest: the GPU fills its last gaps with
 /// short ones. Groups keep the heads that run at once few enough for their vectors to stay in L2.
 struct flash_block {
@@ -99,7 +99,7 @@ struct flash_block {
 /// The vectors of one head: where position 0 lies, and the floats from one position to the next.
 struct flash_head {
   std::int64_t batch;
-  int within;  ///< a row of q, k or v: where the head's features begin
+  int within;  ///< where the head's features begin in a row of q, k or v
   std::int64_t qkv;
   std::int64_t out;
   std::int64_t row_sums;  ///< in lse and delta
@@ -137,7 +137,7 @@ __device__ __forceinline__ float4 load_features(const flash_problem& p, const fl
   }
 }
 
-/// Stores what of these features is within the head size.
+/// Stores those of these four features that are within the head size.
 __device__ __forceinline__ void store_features(const flash_problem& p, float* row, int feature,
                                                float4 x) {
   if (p.access != row_access::narrow) {

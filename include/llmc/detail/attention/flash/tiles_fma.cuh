@@ -23,10 +23,10 @@ namespace detail {
 /// Thread (y, x) of a warp makes the scores of the warp's rows y + 4i with columns x + 8j, and sums
 /// features 4 * (x + 8c) and on.
 ///
-/// Shared memory is what would bound these kernels. A warp is 4 x 8 threads, so what it reads at
-/// once is 4 chunks of 16 bytes for rows and 8 for columns. Such an access takes four turns, or two
-/// if all lanes i and i ^ 1, or all i and i ^ 2, read the same: so lane bit 0 counts columns, bit 1
-/// rows.
+/// Shared memory would bound these kernels. A warp is 4 x 8 threads, so it reads 4 chunks of 16
+/// bytes at once for rows and 8 for columns. Such an access takes four turns, or two if all lanes i
+/// and i ^ 1, or all i and i ^ 2, read the same chunk. So bit 0 of a lane's number counts columns
+/// and bit 1 rows.
 template <int Features, int Rows, int Inner>
 struct fma_tiles {
   static constexpr int features = Features;
@@ -78,7 +78,7 @@ struct fma_thread {
   }
 };
 
-/// Calls `visit(i, j)` for all of an array of own rows and `Columns`.
+/// Calls `visit(i, j)` for every i below `Rows` and j below `Columns`.
 template <int Rows, int Columns, class Visit>
 __device__ __forceinline__ void for_each_own(Visit visit) {
 #pragma unroll
@@ -127,14 +127,14 @@ __device__ __forceinline__ void begin_tile(const flash_problem& p, float* tile, 
   }
 }
 
-/// Waits until what this thread began to copy is there, and all threads have come this far.
+/// Waits until this thread's copies have arrived and all threads have come this far.
 __device__ __forceinline__ void wait_for_tiles() {
   device::finish_copies();
   __syncthreads();
 }
 
-/// scores = rows tile^T. In the order of the loops an element of a row meets all columns before the
-/// next one comes, so it is read from the registers once.
+/// scores = rows tile^T. The loops take an element of a row through all columns before the next
+/// element, so it is read from the registers once.
 template <class Tiles>
 __device__ __forceinline__ void fma_rows(typename Tiles::scores& scores, const float* rows,
                                          const float* tile) {
@@ -211,7 +211,7 @@ __device__ __forceinline__ int first_seeing_query(int first_key, int first_query
   return max(0, first_key + fma_thread<Tiles>{}.first_row - first_query);
 }
 
-/// Stores the sums times `factor(i)` as rows of a head, of which `matrix` is position 0.
+/// Stores the sums times `factor(i)` as rows of a head; its position 0 lies at `matrix`.
 template <class Tiles, class Factor>
 __device__ __forceinline__ void store_own_rows(const flash_problem& p,
                                                const typename Tiles::row_sums& sums, float* matrix,

@@ -41,7 +41,8 @@ struct flash_tiles {
   /// multiplies by the factor that rounds.
   static constexpr float rounding_exponent = traits::is_split ? 0.0f : traits::log2_rounding;
 
-  /// Above 64 features both parts of split numbers would not leave room for two blocks on an SM.
+  /// Above 64 features, parking both parts of split numbers would not leave room for two blocks on
+  /// an SM.
   using parked = device::parked_rows<Arithmetic, MTiles, Features, (Features <= 64)>;
   using reader = device::mma_tile_reader<Features>;
   using row_sums = device::mma_accumulators<MTiles, Features / 8>;
@@ -55,8 +56,8 @@ struct flash_tiles {
 };
 
 /// The number of this thread's warp. It comes from one lane, so that the compiler knows it to be
-/// the same for all 32: what follows from it needs no registers of theirs, and branches no
-/// convergence.
+/// the same for all 32: what follows from it then needs no registers of theirs, and branches on it
+/// need no reconvergence.
 __device__ __forceinline__ int own_warp() {
   return __shfl_sync(0xffffffffu, static_cast<int>(threadIdx.x) / 32, 0);
 }
@@ -142,7 +143,7 @@ class tile_stream {
   int to_;
 };
 
-/// Calls `visit(step, load)` for each 16 features of the warp's parked rows, where `load(matrix,
+/// Calls `visit(step, load)` for each 16 features of the rows that the warp parks. `load(matrix,
 /// stride, row)` gives the four of them that belong to this lane, of any row; zeros past the end.
 template <class Tiles, class Visit>
 __device__ __forceinline__ void for_each_parked_step(const flash_problem& p, Visit visit) {
@@ -184,8 +185,8 @@ __device__ __forceinline__ void for_each_score(Visit visit) {
 }
 
 /// Where rows are queries and columns keys: sets what belongs to later keys to -infinity. Scores
-/// are masked rather than probabilities, which the compiler would then keep twice, as numbers and
-/// as operands of the tensor core.
+/// are masked and not probabilities: those the compiler would then keep twice, as numbers and as
+/// operands of the tensor core.
 template <class Tiles>
 __device__ __forceinline__ void mask_later_keys(typename Tiles::scores& x, int first_query,
                                                 int first_key) {
@@ -195,8 +196,8 @@ __device__ __forceinline__ void mask_later_keys(typename Tiles::scores& x, int f
   });
 }
 
-/// Stores the warp's sums times `factor(m, half)` as rows of a head, of which `matrix` is position
-/// 0.
+/// Stores the warp's sums times `factor(m, half)` as rows of a head; its position 0 lies at
+/// `matrix`.
 template <class Tiles, class Factor>
 __device__ __forceinline__ void store_rows(const flash_problem& p,
                                            const typename Tiles::row_sums& sums, float* matrix,
@@ -220,8 +221,8 @@ __device__ __forceinline__ void store_rows(const flash_problem& p,
   }
 }
 
-/// Stores the sums over the block's rows of what store_rows stores with `factor`, of all the head's
-/// features. Every thread of the block must call it; `shared` may be where its tiles were.
+/// Stores what store_rows stores with `factor`, summed over the block's rows, for all features of
+/// the head. Every thread of the block must call it; `shared` may be where its tiles were.
 template <class Tiles>
 __device__ __forceinline__ void store_column_sums(const flash_problem& p,
                                                   const typename Tiles::row_sums& sums, float* to,

@@ -50,8 +50,8 @@ struct plan {
   layout_owner out;
 };
 
-/// Proposals of the heuristic's, best first. cuBLASLt's structs have no name of their own, and nvcc
-/// 13.0 does not survive a std::vector of such in C++20.
+/// Proposals of the heuristic, best first. Not in a std::vector: cuBLASLt's structs have no name of
+/// their own, and nvcc 13.0 does not survive a vector of such structs in C++20.
 struct algorithms {
   static constexpr int most = 32;
   std::array<cublasLtMatmulAlgo_t, most> list{};
@@ -59,9 +59,9 @@ struct algorithms {
 };
 
 /// cuBLASLt reads column-major matrices. The transpose of a row-major matrix is the same memory
-/// read column by column, so out = inp1 inp2 is asked for as out' = inp2' inp1': the operands
-/// change places: to it the first, inp2', is (columns, inner), and lies that way column by column
-/// where our operand is outer first.
+/// read column by column, so out = inp1 inp2 is asked for as out' = inp2' inp1', and the operands
+/// change places. Its first operand, inp2', is (columns, inner), and is column-major where ours is
+/// outer first.
 class plan_maker {
  public:
   plan_maker(const char* function, cublasLtHandle_t library, const products::product& p,
@@ -83,8 +83,9 @@ class plan_maker {
   /// The heuristic's first proposal that adds partial sums in a fixed order. No timing, so every
   /// process makes the same choice and gets the same bits.
   ///
-  /// In FP32, sums into the output in turns are proposed too early for short sums (5% slower on an
-  /// H100), but are up to 12% faster for the long ones of weight gradients.
+  /// In FP32 the heuristic proposes sums into the output in turns for short sums already, where
+  /// they are 5% slower on an H100. They are up to 12% faster for the long sums of weight
+  /// gradients, and are allowed there only.
   cublasLtMatmulAlgo_t first_deterministic(const plan& p) const {
     const bool in_turns = !rounds() && !is_inner_first(product_.inp1);
     const algorithms found = proposals(p, 1, in_turns ? any_fixed_order : separate_step);

@@ -1,5 +1,6 @@
 /// @file
-/// Plans: who computes a product. They are found once a kind of product and kept. Plain C++.
+/// Plans say who computes a product. They are found once for each kind of product and kept. Plain
+/// C++.
 #pragma once
 
 #include <cublasLt.h>
@@ -28,8 +29,8 @@ LLMC_TYPES_BEGIN
 
 namespace products {
 
-/// Who computes a kind of product. It names a kernel and does not point to it: whoever runs the
-/// plan calls the kernel of that name of its own file (catalogue.cuh).
+/// Who computes a kind of product. It names a kernel and does not point to it: each file that runs
+/// the plan calls its own kernel of that name (catalogue.cuh).
 struct plan {
   chosen choice;
   bool fixed = false;        ///< by tuning or a file
@@ -38,9 +39,10 @@ struct plan {
 
 class plan_cache {
  public:
-  /// The plan of a product. If there is none yet, the one that is preferred becomes it; while
-  /// tuning, the fastest. `run(product, plan)` runs a product as a plan says, and may itself find
-  /// and run plans. What is returned stays where it is until plans are read.
+  /// The plan of a product. Unless tuning or a file has fixed it, it says the preferred kernel;
+  /// while tuning, the fastest, which is then fixed. `run(product, plan)` runs a product as a plan
+  /// says, and may itself find and run plans. The plan that is returned stays where it is until
+  /// plans are loaded.
   template <class Run>
   const plan& find(const char* function, const product& p, const candidates& among,
                    const resources& on, cudaStream_t stream, Run run) {
@@ -65,7 +67,7 @@ class plan_cache {
     return found == plans_.end() || !found->second.fixed ? nullptr : &found->second.choice.by;
   }
 
-  /// Until the returned object is destroyed, find() tunes with that watch.
+  /// While such an object lives, find() tunes with its watch.
   class tuning {
    public:
     tuning(plan_cache& plans, stopwatch& watch) : plans_(plans), before_(plans.watch_) {

@@ -1,6 +1,6 @@
 /// @file
-/// The text in which a context's tuned plans are kept: a line for what they hold for, one a plan,
-/// and one with their number. Plain C++.
+/// The text in which a context's tuned plans are kept: a line that says what they hold for, a line
+/// for each plan, and a line with their number. Plain C++.
 ///
 /// A plan's line has the numbers of its plan_key, then `cublaslt` and an algorithm or `kernel` and
 /// a name. The second format's keys say what the build had to choose from; files of the first,
@@ -75,7 +75,7 @@ inline bool algorithm_from(const std::string& hex, cublasLtMatmulAlgo_t& algorit
   return true;
 }
 
-/// False if none of llmc's own has that name.
+/// False if none of llmc's own kernels has that name.
 inline bool own_kernel_from(const std::string& name, kernel& result) {
   for (const kernel who : kernels) {
     if (who == kernel::cublaslt || name != to_string(who)) continue;

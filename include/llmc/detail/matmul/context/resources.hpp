@@ -48,11 +48,11 @@ class resources {
   static constexpr std::size_t workspace_bytes = std::size_t{32} << 20;
   void* workspace() const noexcept { return workspace_.get(); }
 
-  /// Device memory that is zero whenever no product runs: who sets a flag clears it.
+  /// Device memory that is zero whenever no product runs: a product that sets flags clears them.
   static constexpr int flag_count = 1024;
   std::int32_t* flags() const noexcept { return static_cast<std::int32_t*>(flags_.get()); }
 
-  /// How bulk copies are told of a matrix.
+  /// The descriptor of a matrix for bulk copies.
   CUtensorMap tensor_map(const char* function, const tensor_box& box) {
     return tensor_maps_.find(function, box);
   }

@@ -24,8 +24,8 @@ LLMC_TYPES_BEGIN
 
 namespace products {
 
-/// A product like another, with scratch for outputs. They are aligned as the real ones are: who can
-/// do the one can do the other, and both have the same plan.
+/// A product like another, with scratch for outputs. The scratch is aligned as the real outputs
+/// are: the same kernels can do both products, and both have the same plan.
 class scratch_product {
  public:
   scratch_product(const char* function, const product& original) : product_(original) {

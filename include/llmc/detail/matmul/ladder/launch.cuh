@@ -25,7 +25,7 @@ namespace detail {
 
 inline constexpr int most_threads = 1024;  ///< in a block of the kernels that take any block size
 
-/// The sides of the shared squares that blocks of these sizes fill.
+/// The side of the shared square that a block of this size fills.
 constexpr int shared_tile_side(int block_size) {
   return block_size == 1024 ? 32 : 16;
 }
@@ -78,11 +78,11 @@ void multiply_then_add_bias(const char* function, const products::product& p,
   context.multiply(function, plain, stream);
   if (p.then.bias == nullptr) return;
   late_epilogue rest{output_of(p), p.out.data, p.out.stride};
-  rest.to.other = nullptr;  // is in the product already
+  rest.to.other = nullptr;  // the residual is in the product already
   launch_late_epilogue<BlockSize>(function, rest, p.rows, p.columns, stream);
 }
 
-/// A product with a bias and a residual at most.
+/// Launches a rung for a product whose epilogue has at most a bias and a residual.
 template <auto Variant, int BlockSize, bool OfGradients>
 void launch_rung(const char* function, const products::product& p, matmul_context& context,
                  cudaStream_t stream) {
@@ -119,7 +119,7 @@ void launch_rung(const char* function, const products::product& p, matmul_contex
   }
 }
 
-/// A product with a bias and a residual at most by a rung.
+/// Computes a product by a rung; its epilogue has at most a bias and a residual.
 template <auto Variant, int BlockSize, bool OfGradients>
 void multiply(const char* function, const products::product& p,
               products::rung<Variant, BlockSize, OfGradients>, matmul_context& context,

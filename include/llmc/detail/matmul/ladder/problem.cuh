@@ -78,13 +78,13 @@ __device__ __forceinline__ void put_sums(const product_output& to, std::int64_t 
   device::store<Width>(to.out + at, x);
 }
 
-/// The same of one sum, if the matrix has it.
+/// The same for one sum, if it is inside the matrix.
 __device__ __forceinline__ void put_sum(const rung_problem& p, std::int64_t row,
                                         std::int64_t column, float sum) {
   if (row < p.rows && column < p.columns) put_sums<1>(p.to, row, column, {{sum}});
 }
 
-/// The same of those of 4 sums that the matrix has; `column` is a multiple of 4.
+/// The same for those of 4 sums that are inside the matrix; `column` is a multiple of 4.
 __device__ __forceinline__ void put_quad(const rung_problem& p, std::int64_t row,
                                          std::int64_t column, device::pack<4> x) {
   if (p.wide_out && row < p.rows && column + 4 <= p.columns) {

@@ -17,9 +17,9 @@
 LLMC_NAMESPACE_BEGIN
 namespace detail {
 
-/// A thread owns Down x Across sums of a square of Side x Side. They are dealt out, so that the
-/// threads of a warp have neighbouring columns. Of 128 x 128 sums thread (y, x), one of 16 x 16,
-/// has the rows y, y + 16, ... of the columns x, x + 16, ...:
+/// A thread owns Down x Across sums of a square of Side x Side. The sums are dealt out so that the
+/// threads of a warp have neighbouring columns. Of 128 x 128 sums, thread (y, x) of 16 x 16 has
+/// rows y, y + 16, ... and columns x, x + 16, ...:
 ///
 ///     x         0 1 2 ... 15 | 0 1 2 ... 15 | ...
 ///     column    0 1 2 ... 15  16 17 18 .. 31  ...
@@ -38,8 +38,8 @@ struct register_tile {
   static constexpr int threads_across = Side / Across;
   static constexpr int loads = Side * depth / threads;  ///< of a thread, for each operand
 
-  /// A line a k. Four floats more let 8 k of 4 outers, which a warp stores at once, fall into 32
-  /// banks.
+  /// One line for each k. With four floats more, the 8 k of 4 outers that a warp stores at once
+  /// fall into 32 banks.
   using line = float[Side + 4];
   using lines = line[depth];
 };
@@ -118,8 +118,8 @@ __global__ void __launch_bounds__(Tile::threads, 2) register_tile_kernel(rung_pr
   });
 }
 
-/// The tile of device/register_product.cuh: vectorised and double-buffered, and then shared out by
-/// warps. Two blocks share a multiprocessor, so that one computes while the other
+/// The tile of device/register_product.cuh: vectorised and double-buffered and, with `ByWarps`,
+/// shared out by warps. Two blocks share a multiprocessor, so that one computes while the other
 /// waits at its barrier.
 template <class Layouts, bool ByWarps>
 __global__ void __launch_bounds__(device::register_product_tile::threads, 2)

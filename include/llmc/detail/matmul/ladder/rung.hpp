@@ -13,12 +13,12 @@ LLMC_TYPES_BEGIN
 
 namespace products {
 
-/// A variant that is a kernel of its own, with its block size. Stands where `products::engines`
-/// does for the others.
+/// A variant that is a kernel of its own, with its block size. It takes the place that
+/// `products::engines` has for the other variants.
 template <auto Variant, int BlockSize, bool OfGradients>
 struct rung {};
 
-/// Whether a variant is one.
+/// Whether a variant is a rung.
 template <auto Variant>
 inline constexpr bool is_rung = (Variant != decltype(Variant)::automatic) &&
                                 (Variant != decltype(Variant)::cublaslt) &&
@@ -28,7 +28,8 @@ inline constexpr bool is_rung = (Variant != decltype(Variant)::automatic) &&
 
 namespace checks {
 
-/// Rungs compute in FP32 for every precision, which is at least as exact; tensor cores cannot.
+/// Rungs compute in FP32 for every precision, which is at least as exact. The rung on tensor cores,
+/// wmma, has tf32 only.
 template <auto Variant, int BlockSize>
 void require_engines(const char* function, products::rung<Variant, BlockSize, false>,
                      precision arithmetic) {

@@ -14,8 +14,8 @@
 LLMC_NAMESPACE_BEGIN
 namespace detail {
 
-/// Outers by k. The column too many puts neighbours in k and neighbours in outer both into
-/// different banks.
+/// Outers by k. The extra column puts neighbours in k, and neighbours in outer, into different
+/// banks.
 template <int Side>
 using shared_square = float[Side][Side + 1];
 
@@ -45,7 +45,7 @@ __device__ __forceinline__ void load_square(shared_square<Side>& square, const p
 ///     +-------+        +-------+
 ///     row by k           result
 ///
-/// Of Side * Side floats that are loaded each is used Side times.
+/// Each of the Side * Side floats that are loaded is used Side times.
 template <class Layouts, int Side>
 __global__ void __launch_bounds__(Side* Side) shared_tile_kernel(rung_problem p) {
   __shared__ shared_square<Side> first;

@@ -2,9 +2,9 @@
 /// The rung that steps to the tensor cores, by CUDA's own interface to them: nvcuda::wmma in TF32
 /// (sm_80 on).
 ///
-/// A warp holds fragments, whose places in its registers are not known, and multiplies them as a
-/// whole: 16 x 16 sums += (16 x 8) (8 x 16). So operands must come from memory by
-/// load_matrix_sync, and sums must go back there before a bias can be added.
+/// A warp holds fragments and multiplies them as a whole: 16 x 16 sums += (16 x 8) (8 x 16). Which
+/// register holds which number is not known. So operands must come from memory by load_matrix_sync,
+/// and sums must go back there before a bias can be added.
 #pragma once
 
 #include <llmc/detail/cuda_only.hpp>

@@ -1,5 +1,5 @@
 /// @file
-/// Products by mma.sync (sm_80 on), of any shape and alignment: what runs where wgmma cannot.
+/// Products by mma.sync (sm_80 on), of any shape and alignment. They run where wgmma cannot.
 ///
 /// A block of four warps owns a tile of the result and streams tiles of 32 k of both operands
 /// through a ring in shared memory. Layouts and fragments are in device/product_tile.cuh; finished
@@ -91,8 +91,8 @@ __device__ __forceinline__ mma_problem slice_of(mma_problem p, std::int64_t slic
   return p;
 }
 
-/// A tile by its row and column among tiles. They are counted down groups of 8 rows, so that blocks
-/// that run at a time share operands in the L2 cache.
+/// The row and column of a tile, counted in tiles. Tiles are numbered down groups of 8 rows, so
+/// that blocks that run at the same time share operands in the L2 cache.
 struct mma_place {
   std::int32_t row_tile;
   std::int32_t column_tile;
@@ -118,8 +118,8 @@ struct warp_part {
 
 // ---- the sums ----
 
-/// sums += the products of a tile, in tf32. The tensor core truncates each sum it adds to, which
-/// stays far below the rounding of the operands: 6e-5 against 3e-4 for a sum of 50000.
+/// sums += the products of a tile, in tf32. The tensor core truncates each sum it adds to. That
+/// error stays far below the rounding of the operands: 6e-5 against 3e-4 for a sum of 50000.
 template <class Tiles>
 __device__ __forceinline__ void multiply_tile(typename Tiles::warp_sums& sums, const float* tile_1,
                                               const float* tile_2,
@@ -155,7 +155,7 @@ __device__ __forceinline__ void multiply_tile(typename Tiles::warp_sums& sums, c
 }
 
 /// The same in tf32x3. 32 terms are summed in fresh accumulators, all small products (low * high,
-/// high * low) before the large ones, and then added by FP32 additions, which round: so the tensor
+/// high * low) before the large ones, and then added by FP32 additions, which round. So the tensor
 /// core truncates sums that have grown large only four times, and never the running sums.
 template <class Tiles>
 __device__ __forceinline__ void multiply_tile_x3(typename Tiles::warp_sums& sums,
@@ -218,7 +218,7 @@ __device__ __forceinline__ void multiply_tile_x3(typename Tiles::warp_sums& sums
   }
 }
 
-/// Waits until the oldest tile of a ring has come, while stages - 1 of them are on their way.
+/// Waits until the oldest of the stages - 1 tiles on their way to the ring has come.
 __device__ __forceinline__ void wait_for_oldest(int stages) {
   if (stages == 4) {
     device::wait_for_copies<2>();
@@ -249,7 +249,7 @@ __device__ __forceinline__ void sum_products(typename Tiles::warp_sums& sums, co
       load_1.load_next(memory, there);
       load_2.load_next(memory + Tiles::tile_1::floats, there);
     }
-    device::commit_copies();  // an empty group, too, for those who count
+    device::commit_copies();  // an empty group, too: wait_for_oldest counts them
   };
   device::set_zero<2 * Tiles::row_groups, 4 * Tiles::column_groups>(sums);
   auto& all = reinterpret_cast<float(&)[Tiles::sums]>(sums);
@@ -297,7 +297,8 @@ __device__ __forceinline__ float probe(const device::mma_accumulators<Rows, Colu
   return result;
 }
 
-/// Puts the warps' sums together in shared memory, all of them finite or as IEEE arithmetic has it.
+/// Puts the warps' sums together in shared memory. In tf32x3 those that are not finite become what
+/// IEEE arithmetic gives.
 template <class Tiles>
 __device__ __forceinline__ void park_tile(const typename Tiles::result& tile,
                                           const typename Tiles::warp_sums& sums,

@@ -26,9 +26,9 @@ inline bool is_16_byte_operand(const products::operand& m, std::int64_t outers,
   return line % 4 == 0 && is_16_byte_accessible(m.stride, m.data);
 }
 
-/// How many slices to cut sums into, so that results of few tiles fill the card: what `slots`
-/// blocks at a time do in the fewest rounds. A slice costs a pass over its sums, and it wants some
-/// length.
+/// How many slices to cut sums into, so that results of few tiles fill the card: the number that
+/// `slots` blocks at a time finish in the fewest rounds. A slice costs a pass over its sums, and it
+/// must have some length.
 inline int slices_of(const products::product& p, std::int64_t tiles, int slots) {
   constexpr int most_slices = 8;
   constexpr std::int64_t shortest = 1024;
@@ -77,8 +77,8 @@ mma_problem mma_problem_of(const products::product& p, int stages, int slices) {
           stages};
 }
 
-/// The longest ring that lets as many blocks as registers allow run on a multiprocessor, or at
-/// least one.
+/// The stages of the longest ring that lets a multiprocessor run as many blocks as its registers
+/// allow, or at least one.
 template <class Tiles>
 int stages_for(const char* function, int device) {
   const auto attribute = [&](cudaDeviceAttr which) {
@@ -120,9 +120,9 @@ void launch_mma(const char* function, const products::product& p, int slices,
   }
 }
 
-/// Computes a product (batch 1, factor 1) of operands that lie as the tiles say: in one kernel or,
-/// where its tiles are few and its sums long, slices of the sum into the context's workspace, which
-/// a second kernel adds up in order.
+/// Computes a product (batch 1, factor 1) whose operands have the layouts of the tiles. One kernel
+/// does it. Where tiles are few and sums long, it leaves slices of the sums in the context's
+/// workspace, and a second kernel adds them up in order.
 template <class Tiles>
 void multiply_by_mma(const char* function, const products::product& p, products::resources& on,
                      cudaStream_t stream) {

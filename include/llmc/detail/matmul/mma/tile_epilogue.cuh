@@ -1,6 +1,7 @@
 /// @file
-/// The epilogue of a tile of sums that lies in shared memory. There a loop over its rows reads it
-/// whatever the kernel's fragments were like: few registers, whole lines of memory at a time.
+/// The epilogue of a tile of sums that lies in shared memory. A loop over its rows serves any
+/// kernel, whatever its fragments were like; it takes few registers and whole lines of memory at a
+/// time.
 #pragma once
 
 #include <llmc/detail/cuda_only.hpp>
@@ -18,7 +19,7 @@
 LLMC_NAMESPACE_BEGIN
 namespace detail {
 
-/// A tile of sums, one of its rows a line of device::swizzled_lines, and where it belongs in out.
+/// A tile of sums and its place in out. Each of its rows is a line of device::swizzled_lines.
 template <int Rows, int Columns>
 struct parked_tile {
   static_assert(Rows == products::column_sum_rows, "a tile makes one row of column_sums");
@@ -35,7 +36,7 @@ struct parked_tile {
   }
 };
 
-/// Makes the sums that are not finite again, see ieee_sum. All threads of the block.
+/// Computes again the sums that are not finite, see ieee_sum. All threads of the block call it.
 template <class Tiles>
 __device__ __forceinline__ void repair_tile(const typename Tiles::result& tile,
                                             const products::operand& first,
@@ -52,8 +53,8 @@ __device__ __forceinline__ void repair_tile(const typename Tiles::result& tile,
   }
 }
 
-/// Adds up the threads' sums of columns and stores them. `row_threads` threads share a column, and
-/// this one is number `own_row`; their sums meet in the tile's memory, which nobody needs then.
+/// Adds up the threads' sums of columns and stores them. `row_threads` threads share a column; this
+/// one is number `own_row` of them. Their sums meet in the tile's memory, which is free by then.
 template <int Width, int Threads, int Rows, int Columns>
 __device__ __forceinline__ void store_column_sums(const parked_tile<Rows, Columns>& tile,
                                                   float* column_sums, int own_row, int own_column,
@@ -70,8 +71,8 @@ __device__ __forceinline__ void store_column_sums(const parked_tile<Rows, Column
   }
 }
 
-/// Takes the sums of a tile through the epilogue. All `Threads` threads; `columns` are out's. Width
-/// 4 wants them and the tile's to be multiples of 4.
+/// Takes the sums of a tile through the epilogue. All `Threads` threads call it. `columns` is the
+/// number of columns of out; Width 4 wants it and the tile's to be multiples of 4.
 template <epilogue_kind Kind, int Width, int Threads, int Rows, int Columns>
 __device__ __forceinline__ void finish_tile(const parked_tile<Rows, Columns>& tile,
                                             const product_output& to, std::int64_t columns) {

@@ -6,7 +6,7 @@
 ///  - forward, out = inp1 inp2 with both operands k innermost: inp1 goes to wgmma from shared
 ///    memory in the same way.
 ///  - swapped, for out = inp1 inp2 with inp2's columns innermost (the gradient of a layer's input):
-///    computes the transpose, out' = inp2' inp1'. Now inp1 is the operand that is fine as it lies,
+///    computes the transpose, out' = inp2' inp1'. Now inp1 is the operand that needs no rewriting,
 ///    and inp2 goes to wgmma through registers, where it may have any order. So the weights need no
 ///    transposed copy. Rows of a tile are columns of out, and the other way round.
 ///
@@ -32,7 +32,7 @@
 LLMC_NAMESPACE_BEGIN
 namespace detail {
 
-/// The sizes of a kernel; inp1 has k innermost, and inp2 lies as said.
+/// The sizes of a kernel. inp1 has k innermost, inp2 has the layout `Second`.
 template <products::layout Second>
 struct direct_tiles {
   static constexpr bool swapped = Second == products::layout::outer_first;
@@ -135,8 +135,8 @@ struct direct_consumer {
   int g = static_cast<int>(threadIdx.x) % 32 / 4;
   int t = static_cast<int>(threadIdx.x) % 4;
 
-  /// Swapped: which 4 of the 32 rows of its box a thread's two are among. Of 16 lanes that are
-  /// served at once, 8 read chunks below 4 and 8 above, so that no two meet in a bank.
+  /// Swapped: the chunk, 4 of the 32 rows of its box, in which a thread's two rows lie. Of 16 lanes
+  /// that are served at once, 8 read chunks below 4 and 8 above, so that no two meet in a bank.
   __device__ __forceinline__ int swapped_chunk() const {
     return 4 * (g / 2 % 2) + 2 * (warp % 2) + g / 4;
   }
@@ -220,9 +220,9 @@ __device__ __forceinline__ void sum_swapped(float (&sums)[Tiles::sums],
   }
 }
 
-/// Where a consumer group turns its sums, so that they go out as whole rows: a part, 64 x 64, of
-/// its share of a tile at a time. Chunks of 4 are swizzled, so that neither the pairs that
-/// stage_part writes nor the rows that are read meet in a bank.
+/// Where a consumer group turns its sums, so that they go out as whole rows. It holds a part, 64 x
+/// 64, of the group's share of a tile at a time. Chunks of 4 are swizzled, so that neither the
+/// pairs that stage_part writes nor the rows that are read meet in a bank.
 template <class Tiles>
 class turning_stage {
  public:
@@ -241,8 +241,8 @@ class turning_stage {
 };
 
 /// Writes a thread's sums of part `part` to the stage. Sum 4j + 2h + e is for column 8j + 2t + e
-/// and the thread's row h; swapped for row 8j + 2t + e and the thread's column h, two consecutive
-/// ones.
+/// and the thread's row h. Swapped, it is for row 8j + 2t + e and the thread's column h; its two
+/// columns are consecutive.
 template <class Tiles>
 __device__ __forceinline__ void stage_part(const turning_stage<Tiles>& stage,
                                            const float (&sums)[Tiles::sums], int part,
@@ -266,8 +266,8 @@ __device__ __forceinline__ void stage_part(const turning_stage<Tiles>& stage,
   }
 }
 
-/// Adds up what the threads of a group have of the sums of its columns, 4 each, over the 128 rows
-/// that begin with `first_row`, and stores them.
+/// Adds up and stores the sums of a group's columns over the 128 rows that begin with `first_row`.
+/// Each thread has its share for 4 columns in `own`.
 template <class Tiles, class Wait>
 __device__ __forceinline__ void store_group_column_sums(const wgmma_problem& p, device::pack<4> own,
                                                         const turning_stage<Tiles>& stage,
@@ -291,8 +291,8 @@ __device__ __forceinline__ void store_group_column_sums(const wgmma_problem& p, 
                    own);
 }
 
-/// Stores the sums of a tile, part by part. This is a loop on purpose: as one straight line there
-/// is so much code that the instruction cache does not keep up.
+/// Stores the sums of a tile, part by part. This is a loop on purpose: unrolled, it is so much code
+/// that the instruction cache does not keep up.
 template <epilogue_kind Kind, class Tiles>
 __device__ __forceinline__ void store_by_parts(const wgmma_problem& p,
                                                const float (&sums)[Tiles::sums],

@@ -1,5 +1,5 @@
 /// @file
-/// Launching the wgmma kernels: what they can take, and how operands are described to bulk copies.
+/// Launching the wgmma kernels: which products they take, and how bulk copies see the operands.
 #pragma once
 
 #include <llmc/detail/cuda_only.hpp>
@@ -68,9 +68,10 @@ inline products::tensor_box second_boxes(const products::product& p, std::uint32
   return boxes_of(p.inp2, p.columns, p.inner, box_rows, rounds);
 }
 
-/// How many rows of tiles share their columns' tiles in the L2 cache. Where the sum is over the
-/// rows of both operands, as in a weight's gradient, the operands are long and their k, not their
-/// tiles, should be met together: then blocks go down all rows first, if there are not too many.
+/// How many rows of tiles share their columns' tiles in the L2 cache. A weight's gradient sums over
+/// the rows of both operands (`long_sum`). Its operands are long, so blocks that run together
+/// should meet at the same k rather than in the same tiles: they go down all rows first, if there
+/// are not too many.
 inline int tile_group(std::int64_t row_tiles, int tile_rows, bool long_sum) {
   constexpr int cached_rows = 2048;
   constexpr int most_row_tiles = 24;
@@ -102,7 +103,8 @@ void launch_wgmma(const char* function, Kernel kernel, const products::product& 
          on.tensor_map(function, second));
 }
 
-/// Blocks among which tiles may be cut: those whose partial sums fit the context's workspace.
+/// How many blocks tiles may be cut among: as many as the context has workspace and flags for, and
+/// at most one a multiprocessor.
 template <int TileSums>
 int most_blocks(const products::resources& on) {
   constexpr std::size_t block_bytes = sizeof(float) * TileSums;
@@ -119,7 +121,7 @@ bool wgmma_split_is_there(int device) {
   return there.on(device, reinterpret_cast<const void*>(&wgmma_split_kernel<Tiles>),
                   Tiles::threads);
 }
-/// The same of the direct kernel.
+/// The same for the direct kernel.
 template <class Tiles>
 bool wgmma_direct_is_there(int device) {
   static products::kernel_presence there;
@@ -127,7 +129,8 @@ bool wgmma_direct_is_there(int device) {
                   Tiles::threads);
 }
 
-/// By the kernel of split_kernel.cuh. `Cuts`: the last tiles are cut among the blocks.
+/// Computes a product by the kernel of split_kernel.cuh. With `Cuts` the last tiles are cut among
+/// the blocks.
 template <class Tiles, bool Cuts>
 void multiply_by_wgmma_split(const char* function, const products::product& p,
                              products::resources& on, cudaStream_t stream) {
@@ -139,7 +142,7 @@ void multiply_by_wgmma_split(const char* function, const products::product& p,
                       second_boxes(p, 32, false), on, stream);
 }
 
-/// By the kernel of direct_kernel.cuh.
+/// Computes a product by the kernel of direct_kernel.cuh.
 template <products::layout Second>
 void multiply_by_wgmma_direct(const char* function, const products::product& p,
                               products::resources& on, cudaStream_t stream) {

@@ -1,6 +1,6 @@
 /// @file
-/// The splitting wgmma kernel: its consumers, and how they store a tile's sums. What the kernel
-/// does as a whole, and its other half, are in splitter.cuh.
+/// The splitting wgmma kernel: its consumers, and how they store a tile's sums. splitter.cuh has
+/// its other half, and says what the kernel does as a whole.
 #pragma once
 
 #include <llmc/detail/cuda_only.hpp>
@@ -44,7 +44,7 @@ struct split_consumer {
   __device__ __forceinline__ int warp_row(int m) const {
     return (group * Tiles::row_blocks + m) * 64 + warp * 16;
   }
-  /// Of its two rows in row block m, the row in the matrix of number h.
+  /// The row in the matrix of the thread's row number h, 0 or 1, in row block m.
   __device__ __forceinline__ int row(const tile_part& part, int m, int h) const {
     return part.row * Tiles::rows + warp_row(m) + row_order() + row_step * h;
   }
@@ -54,8 +54,8 @@ struct split_consumer {
 template <class Tiles>
 using first_values = float[Tiles::row_blocks][4][4];
 
-/// Neighbouring g differ in bit 2 of the row, or in the chunk they read, so that each load of the
-/// warp touches all banks equally.
+/// Loads a thread's share of a chunk of inp1. Neighbouring g differ in bit 2 of the row, or in the
+/// chunk they read, so that each load of the warp touches all banks equally.
 template <class Tiles>
 __device__ __forceinline__ void load_values(first_values<Tiles>& x,
                                             const split_memory<Tiles>& memory, int stage,
@@ -158,8 +158,8 @@ class tensor_core_turns {
 /// Shared memory in which the consumers' warps exchange the sums of their columns.
 inline constexpr int column_sum_exchange_floats = 8 * 128;
 
-/// The sums over the tile's 128 rows of each of its 128 columns, from what each of the 8 consumer
-/// warps has: four columns, 32 * i + 4t + 16 * e.., in own[i][e].
+/// Stores the sums over the tile's 128 rows of each of its 128 columns. own[i][e] is a thread's
+/// share of the four columns from 32 * i + 4t + 16 * e on; the 8 consumer warps add up theirs.
 template <class Consumer>
 __device__ __forceinline__ void store_column_sums(const wgmma_problem& p, const tile_part& part,
                                                   device::pack<4> (&own)[4][2],
@@ -195,8 +195,8 @@ __device__ __forceinline__ void store_column_sums(const wgmma_problem& p, const 
 /// self.row(part, m, h) and column 32i + 4t + 16e + j: four consecutive columns in four consecutive
 /// threads.
 ///
-/// What is read besides is loaded for two i at a time, before anything is stored: loads cannot pass
-/// stores that may alias them, and one by one they would wait for memory 16 times.
+/// The bias and the other matrix are loaded for two i at a time, before anything is stored: loads
+/// cannot pass stores that may alias them, and one by one they would wait for memory 16 times.
 template <epilogue_kind Kind, class Tiles, class Consumer>
 __device__ __forceinline__ void store_tile_as(const wgmma_problem& p,
                                               const float (&sums)[Tiles::row_blocks][Tiles::sums],

@@ -1,7 +1,7 @@
 /// @file
 /// Products on Hopper's tensor cores for which operands must be rewritten on their way in: split in
-/// two (tf32x3), rounded, or turned so that k is innermost, the only order in which wgmma takes
-/// TF32 from shared memory. No operand is ever rewritten in global memory.
+/// two (tf32x3), rounded, or turned so that k is innermost. wgmma takes TF32 from shared memory in
+/// no other order. No operand is ever rewritten in global memory.
 ///
 /// A block has three warpgroups:
 ///
@@ -99,7 +99,8 @@ class split_memory {
            warp * Tiles::box_bytes;
   }
 
-  /// Ends when a stage is filled, when it may be filled again, when a raw box is there.
+  /// Barriers whose phase ends when a stage is filled, when it may be filled again, and when a raw
+  /// box is there.
   __device__ __forceinline__ device::mbarrier full(int stage) const { return barrier(stage); }
   __device__ __forceinline__ device::mbarrier empty(int stage) const {
     return barrier(Tiles::stages + stage);
@@ -180,8 +181,8 @@ __device__ __forceinline__ void split_inner_first(std::uint32_t tile, std::uint3
   }
 }
 
-/// The box has columns innermost: lane (rs, c) reads columns 4c.. of 8 k, and turns 4 x 4 numbers
-/// at a time.
+/// The same where the box has columns innermost: lane (rs, c) reads columns 4c.. of 8 k, and turns
+/// 4 x 4 numbers at a time.
 template <class Tiles>
 __device__ __forceinline__ void split_columns_first(std::uint32_t tile, std::uint32_t raw,
                                                     int lane) {
@@ -211,7 +212,8 @@ __device__ __forceinline__ void split_columns_first(std::uint32_t tile, std::uin
   }
 }
 
-/// Asks for a warp's boxes of inp2, as far ahead as its ring is long, across tiles. One lane.
+/// Asks for a warp's boxes of inp2, as far ahead as its ring is long, across tiles. One lane calls
+/// load_next().
 template <class Tiles>
 class raw_feed {
  public:
@@ -252,7 +254,7 @@ class raw_feed {
   device::ring_position<Tiles::ring> at_;
 };
 
-/// Asks for a warp's share of inp1's boxes of a chunk. One lane.
+/// Asks for a warp's share of inp1's boxes of a chunk. One lane calls it.
 template <class Tiles>
 __device__ __forceinline__ void load_first(const CUtensorMap& map,
                                            const split_memory<Tiles>& memory, int stage, int warp,

@@ -9,9 +9,9 @@
 ///     tiles     |------ 0 ------|------ 1 ------|------ 2 ------|
 ///     blocks    |--- 0 ---|--- 1 ---|--- 2 ---|--- 3 ---|-- 4 --|
 ///
-/// A stretch that ends inside a tile leaves partial sums behind; the block that has the tile's last
-/// chunk adds them to its own, from the nearest block back to the tile's beginning, which is a
-/// fixed order. A block walks its stretch from the end: it publishes what it leaves to others first
+/// A stretch that ends inside a tile leaves partial sums behind. The block that has the tile's last
+/// chunk adds them to its own, in a fixed order: from the nearest block back to the tile's
+/// beginning. A block walks its stretch from the end: it publishes what it leaves to others first
 /// and waits last, and it waits for blocks of lower number only, which the hardware starts earlier.
 /// So somebody can always go on, however few blocks run at a time.
 #pragma once
@@ -81,7 +81,7 @@ class tile_walk {
         begin_(start_of(schedule, static_cast<std::int32_t>(blockIdx.x))),
         end_(start_of(schedule, static_cast<std::int32_t>(blockIdx.x) + 1)) {}
 
-  /// Sets the next part, or says that there is none.
+  /// Sets the next part; false if there is none.
   __device__ __forceinline__ bool next(tile_part& part) {
     if (tile_ < schedule_.whole_tiles) {
       place(part, tile_);
@@ -197,7 +197,7 @@ class partial_sums {
   int barrier_;
 };
 
-/// A product as the kernels take it, out of `rows` x `columns`.
+/// A product as the kernels take it; out is `rows` x `columns`.
 struct wgmma_problem {
   tile_schedule schedule;
   std::int32_t rows;
