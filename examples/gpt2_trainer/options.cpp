@@ -125,7 +125,7 @@ const option_table<run_options> table{
                 "10"),
       path("--profile-json", &opt::profile_json, "FILE", "also write the profile as JSON")}}};
 
-/// What only measures belongs to no run.
+/// A benchmark or a profile is part of no run, and each is made by itself.
 void require_one_purpose(const run_options& o) {
   const std::string name = o.benchmark ? "--benchmark" : "--profile";
   if (only_measures(o) && o.resume) {

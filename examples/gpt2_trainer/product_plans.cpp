@@ -34,7 +34,7 @@ fs::path plan_file(const run_options& o) {
 void load_plans(product_tuner& products, const run_options& o,
                 const std::optional<training_state>& resumed) {
   if (o.plans == no_plans) return;
-  // They lie in the state, too, so that a lost or changed file cannot change the run.
+  // The plans lie in the state, too, so that a lost or changed file cannot change the run.
   if (resumed && !resumed->plans.empty() && options_from_json(resumed->options).plans == o.plans) {
     return load(products, resumed->plans, "product plans of the run that is resumed");
   }

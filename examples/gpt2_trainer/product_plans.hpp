@@ -1,6 +1,6 @@
 /// @file
-/// Which kernel does each matrix product of a run: read from where it is known, timed where it is
-/// not, and kept, so that a later run has the same bits.
+/// Which kernel does each matrix product of a run. Known choices are read, others are found by
+/// timing, and all are kept, so that a later run has the same bits.
 #pragma once
 
 #include <filesystem>
@@ -14,7 +14,8 @@
 
 namespace gpt2_trainer {
 
-/// --plans, or product_plans.txt beside the checkpoints; empty where there are none of either.
+/// The file that --plans names, or product_plans.txt beside the checkpoints; empty where there is
+/// neither.
 std::filesystem::path plan_file(const run_options& options);
 
 /// Loads the plans of the run that is resumed, or those in the file if it exists. An input_error if
@@ -22,8 +23,8 @@ std::filesystem::path plan_file(const run_options& options);
 void load_plans(product_tuner& products, const run_options& options,
                 const std::optional<training_state>& resumed);
 
-/// Times the products that `step` runs and that have no plan, and writes all plans to the file if
-/// there are new ones. Returns what was done, in a sentence; empty if it was nothing.
+/// Times those products of `step` that have no plan, and writes all plans to the file if there are
+/// new ones. Returns a sentence that says what was done; empty if nothing was.
 std::string tune_products(product_tuner& products, const run_options& options,
                           const std::function<void()>& step);
 

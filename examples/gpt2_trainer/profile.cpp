@@ -12,7 +12,7 @@ namespace {
 
 using nlohmann::json;
 
-/// At this rate; 0 where it is not known.
+/// The time that the amount takes at this rate; 0 where the rate is not known.
 double seconds_for(double amount, double rate) {
   return rate > 0 ? amount / rate : 0;
 }
@@ -22,7 +22,7 @@ double flops_ceiling(const measured_rates& ceilings, call_kind kind) {
                                       : ceilings.product_flops_per_second;
 }
 
-/// A row of the calls of that name in a step, without their time.
+/// The row of the calls of that name in a step, without their time.
 profile_row row_of(const std::string& name, const timed_step& step,
                    const measured_rates& ceilings) {
   profile_row row;

@@ -1,5 +1,5 @@
 /// @file
-/// Where the time of a step goes: the calls of some steps, together by name, against what the card
+/// Where the time of a step goes: the calls of some steps, grouped by name, beside what the card
 /// reaches.
 #pragma once
 
@@ -24,7 +24,7 @@ struct profile_row {
   double least_seconds = 0;     ///< at the card's measured rates; 0: not known
   bool bound_by_flops = false;  ///< and not by bytes
 
-  /// Of what bounds it, a second.
+  /// Operations or bytes a second, whichever bounds the calls.
   double rate() const { return (bound_by_flops ? flops : bytes) / seconds; }
 };
 

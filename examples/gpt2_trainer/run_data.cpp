@@ -22,7 +22,7 @@ std::string describe(const text_corpus& corpus, const std::string& name) {
   return text;
 }
 
-/// Text for training and for validation: the end of the one, or another file.
+/// Text for training and for validation. The latter is the end of the text, or another file.
 run_data text_data(const run_options& options) {
   text_corpus corpus =
       options.data.empty() ? embedded_text() : read_text(matching_paths(options.data));

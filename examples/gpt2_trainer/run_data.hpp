@@ -27,7 +27,7 @@ struct run_data {
   std::unique_ptr<token_source> validation;
 };
 
-/// Of this kind, which the options name; batch and sequence have their values.
+/// The data that the options name, of this kind; batch and sequence must have their values.
 run_data open_data(const run_options& options, data_kind kind, std::int64_t vocabulary);
 
 }  // namespace gpt2_trainer

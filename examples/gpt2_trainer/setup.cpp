@@ -20,9 +20,9 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// What a run without options does. The one for the CPU was chosen by measuring: of the models and
-/// batches that train for about 70 seconds on two cores, this one reached the lowest validation
-/// loss by far; wider models see too little of the text in that time.
+/// What a run without options does. The run for the CPU was chosen by measuring: of the models and
+/// batches that train for about 70 seconds on two cores, it reached the lowest validation loss by
+/// far. Wider models see too little of the text in that time.
 struct default_run {
   std::int64_t layers;
   std::int64_t heads;
@@ -159,7 +159,7 @@ void require_space(const fs::path& folder, std::int64_t parameters) {
   }
 }
 
-/// That this can be written, if it is named.
+/// Requires that this file can be written, if it is named.
 void require_file(const std::string& path, const std::string& option) {
   if (path.empty()) return;
   if (fs::is_directory(path)) throw input_error(option + " must be a file, got folder " + path);
@@ -239,7 +239,7 @@ run_setup prepare(run_options options, std::optional<checkpoint> resumed) {
   complete(o, setup.config, defaults, o.init.empty() && o.checkpoint.empty());
   require_consistent(o, setup.config, setup.state ? setup.state->step : 0);
 
-  // Own text is mostly headers, whose comments show best what was learnt.
+  // llmc's own text is mostly headers, and their comments show best what was learnt.
   if (text && o.prompt.empty()) o.prompt = o.data.empty() ? "/// The " : "\n";
   setup.data = open_data(o, kind, setup.config.vocabulary);
   // Made here only for their checks; the training loop makes its own.

@@ -25,7 +25,7 @@ struct run_setup {
   std::string machine_note;  ///< why there is no GPU; empty where there is one
   std::string model_source;  ///< the file that the parameters are from; empty: from scratch
   std::vector<float> parameters;
-  std::optional<training_state> state;  ///< what is resumed
+  std::optional<training_state> state;  ///< of the run that is resumed
   std::filesystem::path out;
 };
 

@@ -149,7 +149,7 @@ class run {
     double seconds;
   };
 
-  /// Runs steps up to this one; the seconds of all but those of the warm-up.
+  /// Runs steps up to `last`. Returns the seconds of each but those of the warm-up.
   std::vector<double> time_steps(std::int64_t last, const volatile std::sig_atomic_t& interrupted) {
     std::vector<double> seconds;
     const auto keep = [&](const std::optional<finished_step>& step) {
@@ -160,8 +160,8 @@ class run {
     return seconds;
   }
 
-  /// Runs what a step runs on a batch that training does not miss, and without an update. The
-  /// gradients that this leaves are overwritten by the first step.
+  /// Times the products of a step, without an update. The batch comes from a copy of the loader, so
+  /// training does not miss it. The first step overwrites the gradients that this leaves.
   void tune() {
     product_tuner* const products = setup_.machine->products();
     if (products == nullptr || options_.plans == no_plans) return;
@@ -256,7 +256,7 @@ class run {
                          std::chrono::duration<double>(last_end_ - begin).count()};
   }
 
-  /// The step before this one is reported while this one runs.
+  /// Queues a step, and reports the step before it while this one runs.
   void train_step() { follow(exchange(queue_step())); }
   void finish_step() { follow(exchange(std::nullopt)); }
 
@@ -278,7 +278,7 @@ class run {
   }
 
   void report_step(const finished_step& step) {
-    // The first step also pays for what is made once, so later ones replace it.
+    // The first step also pays for what is made once, so the time of the second replaces its own.
     mean_seconds_ = timed_steps_++ < 2 ? step.seconds : 0.9 * mean_seconds_ + 0.1 * step.seconds;
     const std::int64_t tokens = *options_.total_batch;
     const double ideal =

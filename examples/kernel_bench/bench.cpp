@@ -119,7 +119,7 @@ void bench::measure_ceilings(report& r) {
 
 void bench::time_right_ones(report& r, problem& full) {
   measure_ceilings(r);
-  watch_.wake();  // the comparison let the clock fall, and so did the heat of the products
+  watch_.wake();  // the clock fell during the comparison, and by the heat of the products
   for (result& one : r.results) {
     if (one.outcome != verdict::right) continue;
     one.time = watch_.time([&](cudaStream_t s) { llmc_registry::run(one.entry, full, s); },

@@ -22,7 +22,7 @@ enum class verdict { right, wrong, unsupported };
 struct result {
   llmc_registry::entry entry;
   verdict outcome = verdict::right;
-  std::string reason;  ///< why it is not right
+  std::string reason;  ///< why the entry is not right
   double error = 0;    ///< the largest, in units of the tolerance
   timing time{0, 0};
   double rate = 0;          ///< GB/s, or TF/s where operations are counted

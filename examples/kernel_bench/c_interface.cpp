@@ -20,7 +20,7 @@ namespace {
 
 thread_local std::string error_text;
 
-/// What `body` returns; `failed`, with the text kept, if it throws.
+/// Returns what `body` returns. If it throws, keeps the text and returns `failed`.
 template <class Result, class Body>
 Result guarded(Result failed, Body body) {
   try {

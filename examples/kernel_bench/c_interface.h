@@ -1,6 +1,6 @@
 /// @file
-/// The registry for other languages: any launcher of llmc, by name, on the caller's arrays. The
-/// functions of libkernel_bench_c; compare_pytorch.py calls them.
+/// The registry for other languages: any launcher of llmc, by name, on the caller's arrays. These
+/// are the functions of libkernel_bench_c; compare_pytorch.py calls them.
 #pragma once
 
 #include <stdint.h>
@@ -35,7 +35,7 @@ const char* kernel_bench_error(void);
 /// @param variant    likewise
 /// @param block_size 0 for the variant's default
 /// @param precision  null where the operation takes none
-/// @param extents    of its shape; those that are not named have the defaults of `kernel_bench`
+/// @param extents    of the shape; an extent that is not named has `kernel_bench`'s default
 /// @param arrays     all of its arrays, on the current device, by the names of the launcher's
 ///                   arguments; null where the launcher takes null
 ///
@@ -50,7 +50,7 @@ kernel_bench_call* kernel_bench_open(const char* operation, const char* variant,
 /// Returns 0, or 1 if the launcher throws.
 int kernel_bench_launch(kernel_bench_call* call, void* stream, int tune);
 
-/// The stream must be done with it. May be null.
+/// The stream must be done with the call. `call` may be null.
 void kernel_bench_close(kernel_bench_call* call);
 
 #ifdef __cplusplus

@@ -22,7 +22,7 @@ def precisions_of(operation):
 
 
 def default_entry(operation, precision=None):
-    """What a caller gets who names no variant and no block size."""
+    """The entry that runs where no variant and no block size is named."""
     for entry in operation["entries"]:
         if entry["variant"] == "automatic" and entry.get("precision") == precision:
             return entry
@@ -37,7 +37,7 @@ def rate_of(operation, us):
 
 
 def fastest(measurements):
-    """The one of fewest microseconds among those that have any, or None."""
+    """The measurement of fewest microseconds among those that have a time, or None."""
     timed = [one for one in measurements if "us" in one]
     return min(timed, key=lambda one: one["us"], default=None)
 

@@ -358,7 +358,7 @@ def adamw_arrays(count, tensors=1):
 
 @counterpart
 def adamw_update(s):
-    """Of a clipped gradient: PyTorch's clipping is a pass of its own, which is not timed."""
+    """The gradient is clipped already: PyTorch clips in a pass of its own, which is not timed."""
     return [Way("fused AdamW", fused_adamw, (0.1, *adamw_arrays(s.count)), compiles=False)]
 
 

@@ -54,7 +54,7 @@ class Product:
         return [generator(*shape, device="cuda") for shape in self.operand_shapes()]
 
     def matrices(self):
-        """So that the result is the product of these two."""
+        """Sets the operands so that the result is the product of these two."""
         return {"forward": lambda: (self.inp1, self.inp2.t()),
                 "dinp": lambda: (self.inp1, self.inp2),
                 "dweight": lambda: (self.inp1.t(), self.inp2)}[self.name]()
@@ -107,7 +107,7 @@ def layer_shape(rows, channels, out_channels):
 # ---- errors ----
 
 def error_of(machine, p):
-    """Against float64, some rows at a time."""
+    """The error against float64, some rows at a time."""
     p.out.fill_(math.nan)
     machine.ready(p)()
     out = p.out

@@ -29,7 +29,7 @@ OVERWRITES = 8  # of the flushed buffer: about 0.3 ms
 
 
 def matmul_precisions(operation):
-    """Those that the operation's precisions are compared with; [None] if it has none."""
+    """The matmul precisions to compare the operation's with; [None] if it has no precisions."""
     return list(dict.fromkeys(map(MATMUL_PRECISIONS.get, records.precisions_of(operation))))
 
 

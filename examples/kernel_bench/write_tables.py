@@ -84,7 +84,7 @@ def variant_rows(operation):
 
 
 def pytorch_rows(operation, has_precision):
-    """One for each way that was timed."""
+    """One row for each way that was timed."""
     rows = []
     for one in operation.get("pytorch", []):
         if "us" not in one or one.get("part"):

@@ -52,7 +52,7 @@ std::int64_t visible_scores(attention_shape s) {
   return s.batch * s.heads * (s.sequence * (s.sequence + 1) / 2);
 }
 
-/// That many products between all queries and keys, of which half are masked.
+/// That many products over all pairs of queries and keys. About half of the pairs are masked.
 call_cost attention(attention_shape s, int products, std::int64_t numbers) {
   call_cost cost = traffic(numbers);
   cost.flops = products * static_cast<double>(vectors(s)) * static_cast<double>(s.sequence);

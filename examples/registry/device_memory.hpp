@@ -1,5 +1,5 @@
 /// @file
-/// A stream and guarded arrays on the GPU, for tests and for what else runs the registry.
+/// A stream and guarded arrays on the GPU, for tests and for all else that runs the registry.
 #pragma once
 
 #include <cuda_runtime.h>

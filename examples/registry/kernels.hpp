@@ -11,8 +11,8 @@
 
 namespace llmc_registry {
 
-/// Writes normal numbers. A seed gives the same ones on every machine, but for last bits. Returns
-/// when they are there.
+/// Writes normal numbers. A seed gives the same numbers on every machine, but for last bits.
+/// Returns when they are written.
 void fill_normal(float* values, std::int64_t count, std::uint64_t seed, double deviation,
                  double mean);
 

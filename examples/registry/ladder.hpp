@@ -1,5 +1,5 @@
 /// @file
-/// Makes an operation of the registry from the class of its problems. Such a class, say of
+/// Makes an operation of the registry from the class of its problems. Such a class, say that of
 /// layernorm_forward, derives from `problem` and has
 ///
 ///  - `variants`: llmc::layernorm_forward_variants;
@@ -31,7 +31,8 @@
 
 namespace llmc_registry {
 
-/// Whether the value is one of its enum's: a compiler writes one that is not as a cast, (variant)7.
+/// Whether the value is one of its enum's. A compiler writes a value that is not as a cast:
+/// (variant)7.
 template <auto Value>
 constexpr bool is_enumerator() {
   const std::string_view text = __PRETTY_FUNCTION__;  // "... [with auto Value = variant::naive]"
@@ -53,7 +54,7 @@ constexpr bool is_complete() {
   return !is_enumerator<static_cast<variant>(Variants.size())>();
 }
 
-/// The variants of a launcher that has but one way.
+/// The variants of a launcher that has none to choose from.
 enum class sole_variant { automatic };
 
 inline constexpr std::array sole_variants{sole_variant::automatic};
@@ -62,7 +63,8 @@ constexpr const char* to_string(sole_variant) {
   return "automatic";
 }
 
-/// What a variant is swept over. `automatic` only chooses, so it has the block size that it takes.
+/// The block sizes over which a variant is swept. `automatic` only chooses a variant, so it is run
+/// with its default alone.
 template <class Problem, auto Variant>
 constexpr auto swept_block_sizes() {
   if constexpr (Variant == decltype(Variant)::automatic) {

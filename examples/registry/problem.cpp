@@ -99,7 +99,7 @@ deviation problem::compare_with_kept(cudaStream_t stream) {
   deviation worst;
   for_each_output([&](array& a) {
     if (a.in_double_) return;
-    // What was kept may be as far from the truth, on the other side.
+    // The kept output may be as far from the truth, on the other side.
     const tolerance either = allowed(a);
     const tolerance both{2 * either.absolute, 2 * either.relative};
     const double ratio = largest_ratio(a, *a.kept_, a.size(), both, stream);

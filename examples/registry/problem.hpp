@@ -35,8 +35,8 @@ using named_arrays = std::map<std::string, void*>;
 struct settings {
   int misalignment = 0;  ///< of every array from a 256-byte boundary, in elements
   llmc::accumulation mode = llmc::accumulation::overwrite;
-  /// Null: the problem makes its arrays. Else it takes all of them from here, where those may be
-  /// null that the launcher takes as null. Such a problem can only be launched, not checked.
+  /// Null: the problem makes its arrays. Else it takes all of them from here; an array may be null
+  /// where the launcher takes null. Such a problem can only be launched, not checked.
   const named_arrays* callers = nullptr;
 };
 
@@ -83,13 +83,13 @@ inline float* or_null(const array* a) {
 /// The largest error among all outputs, as a multiple of what is allowed: right up to 1.
 struct deviation {
   double ratio = 0;
-  std::string text;  ///< says of which output, and where
+  std::string text;  ///< says in which output it is, and where
 };
 
-/// The block sizes for which every kernel is instantiated that can be launched with any.
+/// The block sizes that are tried of a kernel that can be launched with any.
 inline constexpr std::array any_block_size{32, 64, 96, 128, 256, 512, 1024};
 
-/// Base of the problems of all operations. What ladder.hpp asks of such a class is said there.
+/// Base of the problems of all operations. ladder.hpp says what such a class must have.
 class problem {
  public:
   static constexpr bool has_precision = false;
@@ -98,7 +98,8 @@ class problem {
     return any_block_size;
   }
 
-  /// Whether the variant computes in FP32 whatever precision it is asked for, so that one will do.
+  /// Whether the variant computes in FP32 whatever precision it is asked for. It is then swept over
+  /// one precision only.
   template <auto Variant>
   static constexpr bool ignores_precision = false;
 
@@ -109,8 +110,8 @@ class problem {
   /// Says in which precision the next launches compute, where the operation takes one.
   void use(llmc::precision arithmetic) { arithmetic_ = arithmetic; }
 
-  /// Calls `launches`, and times the ways to compute each product in it for which there is no plan
-  /// yet; later launches take the fastest.
+  /// Calls `launches`, and for each of its products that has no plan yet times the ways to compute
+  /// it; later launches take the fastest.
   void tune(cudaStream_t stream, const std::function<void()>& launches);
 
   /// Makes ready for a launch that is checked: outputs become NaN, so that what is not written is

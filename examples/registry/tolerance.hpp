@@ -1,6 +1,6 @@
 /// @file
-/// How far what a layer computed may be from what it should have, and how far it is. NaN is never
-/// close to anything.
+/// How far a layer's result may be from the right one, and how far it is. NaN is never close to
+/// anything.
 #pragma once
 
 #include <cmath>

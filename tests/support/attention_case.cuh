@@ -80,8 +80,8 @@ class scratch_buffer {
   buffer<unsigned char> memory_;
 };
 
-/// Runs both directions as `run` does: twice and from a graph, with equal bits, inside the guards;
-/// by the launchers with a matmul_context where one is given.
+/// Runs both directions as `run` does: twice and from a graph, with equal bits, inside the guards.
+/// Where a matmul_context is given, the launchers that take one are called.
 template <llmc::attention_forward_variant Forward, llmc::attention_backward_variant Backward,
           int ForwardBlock = llmc::attention_forward_block_size<Forward>,
           int BackwardBlock = llmc::attention_backward_block_size<Backward>, class... Context>

@@ -83,8 +83,8 @@ inline void check_losses(const classifier_case& c, const std::vector<float>& act
               {probability_tolerance(c.shape.vocabulary, c.range).relative, 8 * eps});
 }
 
-/// Compares gradients relatively, but those of the targets, p - 1, against the 1: where p is near 1
-/// few digits are left.
+/// Compares gradients relatively, except those of the targets, p - 1: where p is near 1 few digits
+/// are left, so their error may be relative to the 1.
 inline void check_dlogits(const classifier_case& c, std::vector<float> actual) {
   REQUIRE(actual.size() == c.dlogits.size());
   std::vector<double> expected = c.dlogits;

@@ -15,8 +15,8 @@
 
 namespace llmc_test {
 
-/// Fails the test unless `sums`, of a layer that wrote `matrix`, are those of its columns, within a
-/// few roundings of the sum of the magnitudes. What is not finite must not come out finite.
+/// Fails the test unless `sums` are the column sums of `matrix`, which the same layer wrote, within
+/// a few roundings of the sum of the magnitudes. A sum that is not finite must not come out finite.
 inline void check_column_sums(const std::string& name, const std::vector<float>& sums,
                               const std::vector<float>& matrix, llmc::accumulation mode) {
   constexpr double roundings = 1e-6;

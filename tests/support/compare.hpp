@@ -1,5 +1,5 @@
 /// @file
-/// Comparison of what a layer computed with what it should have. NaN never passes.
+/// Comparison of a layer's result with the right one. NaN never passes.
 #pragma once
 
 #include <sstream>

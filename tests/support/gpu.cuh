@@ -1,5 +1,5 @@
 /// @file
-/// What every test on the GPU uses: guarded buffers, a stream of its own, and a runner that does
+/// What every test on the GPU uses: guarded buffers, a stream of its own, and a runner that checks
 /// what a launcher's contract promises: the same bits again, and the same bits from a graph.
 #pragma once
 
@@ -29,8 +29,8 @@ namespace llmc_test {
 /// What a gradient that is added to holds before the launch.
 inline constexpr float preset = 0.5f;
 
-/// An output under test: a buffer and what it held before the launch, to which it is set back
-/// before every run: NaN to be overwritten, or numbers to be added to.
+/// An output under test: a buffer and its contents before the launch, NaN to be overwritten or
+/// numbers to be added to. It gets these contents back before every run.
 class output {
  public:
   /// An output that is overwritten.

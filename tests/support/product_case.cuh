@@ -20,8 +20,8 @@
 
 namespace llmc_test {
 
-/// A sum over `terms` products of normal numbers: in TF32 each factor has 10 bits of mantissa, and
-/// the errors add up like a random walk.
+/// The tolerance of a sum over `terms` products of normal numbers. In a precision that is not exact
+/// each factor has 10 bits of mantissa, and the errors add up like a random walk.
 inline tolerance product_tolerance(std::int64_t terms, llmc::precision arithmetic) {
   if (llmc::facts_of(arithmetic).is_exact()) return sum_tolerance(terms, 4.0);
   const double ulp = 1.0 / 1024;

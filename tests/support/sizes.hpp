@@ -22,7 +22,7 @@ inline std::vector<std::int64_t> sweep(const std::vector<std::int64_t>& all) {
   return {all.front(), all[all.size() / 3], all[all.size() * 2 / 3], all.back()};
 }
 
-/// Cases that are left out where few sizes are wanted, for being large.
+/// Large cases: left out where few sizes are wanted.
 template <class Case>
 std::vector<Case> unless_few(std::vector<Case> large) {
   return wants_few_sizes() ? std::vector<Case>{} : std::move(large);

@@ -3,8 +3,8 @@
 ///
 /// check_refusals takes a launcher and arguments that it would take, and calls it with each of them
 /// spoilt in turn: a pointer null, an extent negative, a workspace null, too small or misaligned.
-/// Each call must throw llmc::invalid_argument, and no byte of the arrays may have changed, which
-/// are on the GPU where there is one:
+/// Each call must throw llmc::invalid_argument and leave every byte of the arrays as it was. The
+/// arrays are on the GPU where there is one:
 ///
 ///     check_refusals("llmc::gelu_forward", llmc::gelu_forward<>, array{"out"}, array{"inp"}, 5,
 ///                    nullptr);
@@ -51,7 +51,7 @@ struct needed_scratch {
   std::size_t bytes;
 };
 
-/// What each array is, and what it must still be after a refused call.
+/// The memory of all arrays, filled with a pattern that must be there still after a refused call.
 class patterned_memory {
  public:
   static constexpr std::size_t bytes_of_array = 64 * 1024;
@@ -112,7 +112,8 @@ inline constexpr bool is_shape =
     std::is_same_v<T, llmc::matmul_shape> || std::is_same_v<T, llmc::attention_shape> ||
     std::is_same_v<T, llmc::classifier_shape>;
 
-/// Calls `body(bad, sentence)` with all that an argument must not be and what the error says then.
+/// Calls `body(bad, sentence)` with each value that an argument must not have and what the error
+/// then says.
 template <class T, class Body>
 void for_each_bad(T value, void*, Body body) {
   if constexpr (is_shape<T>) {

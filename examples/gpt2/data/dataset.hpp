@@ -41,8 +41,8 @@ struct loader_state {
 /// if need be. The order is a function of the seed.
 class batch_loader {
  public:
-  /// The source must outlive the loader. Throws input_error if a shard has less than T + 1 tokens
-  /// or all have fewer than one batch.
+  /// The source must outlive the loader. Throws input_error if a shard has less than T + 1 tokens,
+  /// or if all shards together have less than one batch.
   batch_loader(const token_source& source, std::int64_t batch, std::int64_t sequence,
                token_order order, std::uint64_t seed);
 

@@ -15,8 +15,8 @@ bool is_continuation(char byte) {
   return (static_cast<unsigned char>(byte) & 0xC0) == 0x80;
 }
 
-/// The bytes of the well-formed character at the beginning of the text, which is not empty; 0 if
-/// there is none. The ranges of the second byte are those of table 3-7 of the Unicode standard.
+/// The bytes of the well-formed character at the beginning of the text; 0 if there is none. The
+/// text is not empty. The ranges of the second byte are those of table 3-7 of the Unicode standard.
 std::size_t character_length(std::string_view text) {
   const auto first = static_cast<unsigned char>(text[0]);
   if (first < 0x80) return 1;

@@ -19,15 +19,16 @@ inline constexpr char document_separator = '\0';
 /// code points past U+10FFFF) or is NUL; the size of the text if there is none.
 std::size_t valid_text_prefix(std::string_view text);
 
-/// A separator, then the document; for each document in order.
+/// For each document, in order: a separator, then the document.
 struct text_corpus {
   std::string text;
   std::int64_t documents = 0;
   std::int64_t skipped = 0;  ///< files in folders that are not UTF-8 text
 };
 
-/// Reads files, which must be UTF-8 text, and folders with all below them, of which other files and
-/// names that begin with a dot are skipped. The order within a folder is that of the names' bytes.
+/// Reads files, and folders with all below them. A file that is named must be UTF-8 text. In a
+/// folder, files that are not and names that begin with a dot are skipped. The order within a
+/// folder is that of the names' bytes.
 text_corpus read_text(const std::vector<std::filesystem::path>& paths);
 
 /// llmc's own documentation and headers, which the program carries with it, without wide gaps.

@@ -43,9 +43,9 @@ std::unique_ptr<token_source> make_text_source(std::string text, std::string nam
 std::unique_ptr<token_source> make_random_source(std::int64_t tokens, std::int64_t vocabulary,
                                                  std::uint64_t seed);
 
-/// llm.c's token shards, in the order given. Headers and sizes are checked at once. Tokens are,
-/// too, where all shards together hold less than 128 million, which takes a fraction of a second;
-/// those of larger sets are checked when they are read.
+/// llm.c's token shards, in the order given. Headers and sizes are checked at once. So are the
+/// tokens where all shards together hold less than 128 million, which takes a fraction of a second.
+/// Tokens of larger sets are checked when they are read.
 std::unique_ptr<token_source> make_shard_source(const std::vector<std::filesystem::path>& paths,
                                                 std::int64_t vocabulary);
 

@@ -28,8 +28,8 @@ std::optional<checkpoint_paths> latest_checkpoint(const std::filesystem::path& f
 void write_checkpoint(const checkpoint_paths& paths, const model_file& model,
                       const training_state& state);
 
-/// The checkpoint that a path names: a state file, or a folder's latest. An input_error if there is
-/// none, or if the model beside the state is not the one it belongs to.
+/// The checkpoint that a path names: a state file, or the latest in a folder. An input_error if
+/// there is none, or if the model beside the state is not the one that the state belongs to.
 struct checkpoint {
   checkpoint_paths paths;
   model_file model;

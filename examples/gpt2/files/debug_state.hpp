@@ -20,8 +20,8 @@ struct debug_state {
   std::vector<float> gradients;
 };
 
-/// Of a model of these extents. All of the header and the file's size are checked; what is wrong is
-/// an input_error.
+/// The debug state of a model of these extents. All of the header and the file's size are checked;
+/// what is wrong is an input_error.
 debug_state read_debug_state(const std::filesystem::path& path, const gpt2_config& config);
 
 /// llm.c's naming: gpt2_124M_debug_state.bin belongs to gpt2_124M.bin.

@@ -155,7 +155,7 @@ void checksum::add(const void* data, std::size_t bytes) {
     std::uint64_t word = 0;
     std::memcpy(&word, at + done, std::min(sizeof word, bytes - done));
     value_ = (value_ ^ word) * 0x9e3779b97f4a7c15;
-    value_ ^= value_ >> 32;  // or the high bits of a word would never reach the low ones
+    value_ ^= value_ >> 32;  // else the high bits of a word would never reach the low ones
   }
 }
 

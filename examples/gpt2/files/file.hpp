@@ -29,7 +29,7 @@ class file {
   int descriptor_ = -1;
 };
 
-/// What is read, and what it must be: whatever goes wrong is an input_error that begins with the
+/// Reads a file and checks what it holds. Whatever goes wrong is an input_error: it begins with the
 /// file's name and says what was wanted and what was seen.
 class input_file : public file {
  public:
@@ -53,13 +53,13 @@ class input_file : public file {
   }
 
   [[noreturn]] void fail(const std::string& wanted_and_seen) const;
-  /// Unless it is so: WHAT must be WANTED, got SEEN.
+  /// Unless `so`, throws "WHAT must be WANTED, got SEEN".
   void require(bool so, const std::string& what, const std::string& wanted,
                const std::string& seen) const;
   void require_equal(const std::string& what, std::int64_t wanted, std::int64_t seen) const;
   void require_between(const std::string& what, std::int64_t least, std::int64_t most,
                        std::int64_t seen) const;
-  /// That the file has what its header says, and nothing after it.
+  /// Requires that the file has what its header says, and nothing after it.
   void require_size(std::int64_t bytes) const;
 
  private:
@@ -67,8 +67,8 @@ class input_file : public file {
   std::int64_t offset_ = 0;
 };
 
-/// A file under a temporary name in the same folder until `commit` gives it its own, when all its
-/// bytes are on the disk. Without commit it is removed. Whatever goes wrong is a std::runtime_error
+/// A file under a temporary name in the same folder. `commit` gives it its own name, when all its
+/// bytes are on the disk; without commit it is removed. Whatever goes wrong is a std::runtime_error
 /// that begins with the file's name.
 class output_file : public file {
  public:

@@ -1,6 +1,6 @@
 /// @file
-/// The header that all of llm.c's files begin with: 256 integers, of which the first two say what
-/// the file is.
+/// The header that all of llm.c's files begin with: 256 integers. The first two say what the file
+/// is.
 #pragma once
 
 #include <array>

@@ -21,7 +21,7 @@ gpt2_config read_model_config(const std::filesystem::path& path);
 model_file read_model(const std::filesystem::path& path);
 void write_model(const std::filesystem::path& path, const model_file& model);
 
-/// By which a state knows the model that it belongs to.
+/// The checksum by which a state knows the model that it belongs to.
 std::string model_checksum(const std::vector<float>& parameters);
 
 }  // namespace gpt2_trainer

@@ -51,7 +51,7 @@ json describe(const training_state& state) {
           {"moments", model_checksum(state.moments.m) + model_checksum(state.moments.v)}};
 }
 
-/// All but the moments, for which there is room.
+/// Everything but the moments.
 training_state from_description(const json& text) {
   training_state state;
   text.at("step").get_to(state.step);

@@ -22,7 +22,7 @@ struct peak_rates {
   double bytes_per_second = 0;
 };
 
-/// What the hardware does reach, in tests of this program; 0 where that is not known.
+/// What the hardware reaches, as this program measures it; 0 where that is not known.
 struct measured_rates {
   double bytes_per_second = 0;            ///< of a copy, read and written
   double product_flops_per_second = 0;    ///< of a large product
@@ -34,7 +34,7 @@ class product_tuner {
  public:
   virtual ~product_tuner() = default;
 
-  /// Calls `step`; the products that it runs and for which there is no plan yet are timed.
+  /// Calls `step`, and times those of its products that have no plan yet.
   virtual void tune(const std::function<void()>& step) = 0;
   /// The plans that were timed or loaded, as text.
   virtual std::string plans() const = 0;
@@ -44,7 +44,8 @@ class product_tuner {
 };
 
 /// Calls of a backend that are the same each time, with the same arguments. After the first times
-/// they may be replayed instead of made, so they must do nothing else.
+/// they may be replayed instead of made, so a function given to `run` must do nothing but make
+/// them.
 class recording {
  public:
   virtual ~recording() = default;

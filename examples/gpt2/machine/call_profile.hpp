@@ -18,7 +18,7 @@ class call_timer {
  public:
   virtual ~call_timer() = default;
 
-  /// What is called between these two is a stretch, which begins when all before it is over.
+  /// What is called between `begin` and `end` is a stretch. It begins when all before it is over.
   virtual void begin() = 0;
   virtual void end() = 0;
   /// Waits for the stretches so far. Their seconds, in order; the next ones are counted anew.
@@ -26,14 +26,14 @@ class call_timer {
 };
 
 struct timed_call {
-  std::string name;  ///< the layer, of products with their extents, or the kind of transfer
+  std::string name;  ///< the layer (for products with their extents) or the kind of transfer
   llmc_registry::call_cost cost;
   double seconds;
 };
 using timed_step = std::vector<timed_call>;
 
-/// From `start` to `finish` each call of a machine is timed. So none is replayed from a recording,
-/// and the parts of a call that are kernels of their own are asked for one after another.
+/// From `start` to `finish` each call of a machine is timed. So no call is replayed from a
+/// recording, and a call that is several kernels is made part by part.
 class call_profile {
  public:
   /// The machine must outlive the profile.
@@ -43,7 +43,7 @@ class call_profile {
   call_profile& operator=(const call_profile&) = delete;
 
   void start();
-  /// What was called since the step before is a step.
+  /// All calls since the end of the step before are a step.
   void end_step();
   /// Waits for the calls. Those after the last step's end are not in it.
   std::vector<timed_step> finish();

@@ -1,8 +1,8 @@
 /// @file
-/// The layers' calls that a step is made of, as values. Each says once what the layer is given (the
-/// launcher's own arguments, in their order, without those that belong to the machine: scratch,
-/// arithmetic, context, stream), what a profile calls it, and what it must do at least. See the
-/// header of each layer for what it computes.
+/// The layers' calls that a step is made of, as values. Each says once what the layer is given,
+/// what a profile calls it, and what it must do at least. A layer is given the launcher's
+/// arguments, in their order, without those that belong to the machine: scratch, arithmetic,
+/// context, stream. The header of each layer says what it computes.
 #pragma once
 
 #include <cstdint>
@@ -124,8 +124,8 @@ struct matmul_forward {
   call_cost cost() const { return costs::matmul_forward(shape, bias != nullptr); }
 };
 
-/// The biases' gradients come from the layers that make what this reads as dout. Name and cost are
-/// those of one of the two gradients.
+/// The gradient of the bias comes from the layer that makes `dout`. Where only one of `dinp` and
+/// `dweight` is asked for, name and cost are those of that one; a profile asks so.
 template <class Real>
 struct matmul_backward {
   Real* dinp;
@@ -167,7 +167,8 @@ struct gelu_forward {
   call_cost cost() const { return costs::gelu_forward(count); }
 };
 
-/// Name and cost are those of dgelu_inp with dgelu_bias, or of dweight.
+/// As in matmul_backward, name and cost are those of one part: dgelu_inp with dgelu_bias, or
+/// dweight.
 template <class Real>
 struct gelu_matmul_backward {
   Real* dgelu_inp;
@@ -295,8 +296,7 @@ struct adamw_update_segments {
   }
 };
 
-/// Calls `visit` for the parts of a call that are kernels of their own, one after another: of most
-/// calls, the call itself.
+/// Calls `visit` for each part of a call that is a kernel of its own. Most calls are one part.
 template <class Call, class Visit>
 void for_each_part(const Call& call, Visit visit) {
   visit(call);
@@ -308,7 +308,7 @@ void for_each_part(const matmul_backward<Real>& call, Visit visit) {
   visit(dinp);
   visit(dweight);
 }
-/// dgelu_bias is a sum of what the kernel of dgelu_inp computes, so these two stay together.
+/// dgelu_bias is a sum that the kernel of dgelu_inp makes, so these two stay together.
 template <class Real, class Visit>
 void for_each_part(const gelu_matmul_backward<Real>& call, Visit visit) {
   gelu_matmul_backward<Real> dgelu_inp = call, dweight = call;

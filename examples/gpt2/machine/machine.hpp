@@ -26,8 +26,8 @@ constexpr const char* to_string(backend_choice choice) {
 inline constexpr std::array backend_choices{backend_choice::automatic, backend_choice::cuda,
                                             backend_choice::cpu};
 
-/// The backend that was asked for. `automatic` is the GPU where there is one and else the CPU; then
-/// `note` says why there is no GPU. An input_error if CUDA was asked for and there is none.
+/// The backend that was asked for. `automatic` is the GPU where there is one; else it is the CPU,
+/// and `note` says why there is no GPU. An input_error if CUDA was asked for and there is none.
 std::unique_ptr<backend<float>> choose_machine(backend_choice choice, llmc::precision arithmetic,
                                                std::string& note);
 

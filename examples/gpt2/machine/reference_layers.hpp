@@ -1,6 +1,6 @@
 /// @file
-/// The layers of llmc's CPU reference. They are compiled for the processor of this machine where
-/// that is asked for; the rest of the program is not.
+/// The layers of llmc's CPU reference. With LLMC_NATIVE they are compiled for the processor of this
+/// machine; the rest of the program is not.
 #pragma once
 
 #include <memory>

@@ -41,7 +41,7 @@ step_shapes gpt2<Real>::shapes_of(std::int64_t b, std::int64_t t) const {
 
 // ---- the model ----
 
-/// Of `rows` rows, how many have logits at the same time; there is room for what was planned.
+/// How many of `rows` rows have logits at the same time, in the memory that was planned.
 template <class Real>
 std::int64_t gpt2<Real>::logit_rows(std::int64_t rows) const {
   const std::int64_t planned = batch_ * sequence_;
@@ -100,8 +100,8 @@ void gpt2<Real>::classify(std::int64_t first, std::int64_t rows) {
                                            parameter_of(parameter::wte), nullptr, shape});
 }
 
-/// From the logits of these rows to their losses and to the gradients of what the head reads, which
-/// goes to at_.branch, and of its weight.
+/// From the logits of these rows to their losses and to two gradients: that of the head's input, in
+/// at_.branch, and that of its weight.
 template <class Real>
 void gpt2<Real>::classify_backward(std::int64_t first, std::int64_t rows, Real dloss,
                                    accumulation mode) {
@@ -116,12 +116,13 @@ void gpt2<Real>::classify_backward(std::int64_t first, std::int64_t rows, Real d
                                             parameter_of(parameter::wte), shape, mode});
 }
 
-/// From the gradient of the last layernorm, in at_.branch, to those of all parameters but the head.
+/// From the gradient of the last layernorm's output, in at_.branch, to the gradients of all
+/// parameters but the head.
 template <class Real>
 void gpt2<Real>::backward(const step_shapes& shapes, accumulation mode) {
-  // The gradients of biases are sums of what comes before them: those of the linear layers that end
-  // in the residual stream, of the gradient there; that of qkv, of attention's; that of fc, of the
-  // GELU's. `before`: the layer whose result the norm has added to the stream, or null.
+  // The gradient of a bias is a sum over the gradient of its layer's output, so the call that makes
+  // that gradient sums it, too: the norm after it for attproj and fcproj, attention for qkv, the
+  // GELU for fc. `before`: the layer whose output the norm added to the residual stream, or null.
   const auto through_norm = [&](const norm& n, const Real* dresidual, const linear* before) {
     machine_.run(calls::residual_layernorm_backward<Real>{
         at_.dresidual, before == nullptr ? nullptr : before->dbias, n.dweight, n.dbias, at_.branch,
@@ -221,8 +222,8 @@ void gpt2<Real>::begin_update(const update_options& options) {
   machine_.upload(&at_.state->step, &options.step, sizeof options.step);
 }
 
-/// Forward and backward where there are shapes, then the update where there is one; by a recording
-/// that was made for the same calls, unless there are too many already.
+/// Forward and backward where there are shapes, then the update where there is one. Equal calls
+/// share a recording; where there are too many recordings already, the calls are made as they are.
 template <class Real>
 void gpt2<Real>::repeat(const step_shapes* shapes, int micro_batch, int micro_batches,
                         const update_options* update) {
@@ -255,7 +256,8 @@ void gpt2<Real>::accumulate_gradients(const step_shapes& shapes, int micro_batch
   const accumulation mode = micro_batch == 0 ? accumulation::overwrite : accumulation::add;
   if (mode == accumulation::overwrite) {
     machine_.zero(&at_.state->out_of_range, sizeof at_.state->out_of_range);
-    // encoder_backward writes the positions in use; a longer sequence may have left the others.
+    // encoder_backward writes the positions in use. In the others a longer sequence may have left
+    // its gradients.
     const std::int64_t used = shapes.encoder.sequence * config_.channels;
     const std::int64_t all = config_.max_sequence * config_.channels;
     machine_.zero(gradient_of(parameter::wpe) + used,

@@ -20,19 +20,19 @@
 
 namespace gpt2_trainer {
 
-/// How a model uses memory. None of it changes what is computed, but sums over rows that are cut
-/// elsewhere round elsewhere.
+/// How a model uses memory. None of it changes what is computed; only rounding differs, where sums
+/// over rows are cut in other places.
 struct memory_options {
-  /// Whether backward computes what left the GELU anew instead of keeping it.
+  /// Whether backward computes the GELUs' outputs anew instead of keeping them.
   bool recompute_gelu = false;
   /// A batch of up to that many rows has all its logits at the same time, which is the fastest.
   std::int64_t most_logit_rows = 4096;
-  /// Of a larger one, logits are made, used and overwritten for that many rows at a time: all would
-  /// be a quarter of its memory.
+  /// In a larger batch, logits are made, used and overwritten for that many rows at a time: all its
+  /// logits would take a quarter of its memory.
   std::int64_t logit_rows_of_many = 2048;
 };
 
-/// The losses of the tokens that counted (all but those whose target is ignored), added up.
+/// The sum of the losses of the tokens that counted: all but those whose target is ignored.
 struct loss_sum {
   double sum;
   std::int64_t tokens;
@@ -86,9 +86,9 @@ struct adamw_moments {
   std::vector<Real> v;
 };
 
-/// Instantiated for float and double. All memory is allocated by the constructor, from a backend
-/// that must outlive the model and may serve several, one after another; every step works on up to
-/// `batch` sequences of up to `sequence` tokens, b * t of them, row by row.
+/// Instantiated for float and double. The constructor allocates all memory, from a backend that
+/// must outlive the model; a backend may serve several models, one after another. Every step works
+/// on b sequences of t tokens, row by row; b is at most `batch`, t at most `sequence`.
 template <class Real>
 class gpt2 {
  public:
@@ -236,7 +236,7 @@ class gpt2 {
   std::vector<block> blocks_;
   norm final_norm_{};
   std::int64_t step_rows_ = 0;  ///< of this step's micro-batches so far
-  /// By all that their calls depend on.
+  /// Found by all that their calls depend on.
   std::map<recorded_calls, std::unique_ptr<recording>> recordings_;
 };
 

@@ -1,4 +1,4 @@
-// The arrays of a model and what of them each layer uses.
+// The arrays of a model, and which of them each layer uses.
 #include <algorithm>
 
 #include "gpt2/model/gpt2.hpp"

@@ -15,8 +15,8 @@ constexpr std::uint64_t mixed(std::uint64_t x) {
   return x ^ (x >> 31);
 }
 
-/// A sequence of numbers that is a function of its seed. What draws from it at different times
-/// seeds it anew from what it is for, so that there is no state to be saved.
+/// A sequence of numbers that is a function of its seed. A user that draws at different times seeds
+/// it anew from what the numbers are for, so there is no state to be saved.
 class random_sequence {
  public:
   /// Seeds by any list of numbers: random_sequence(seed, epoch, shard).

@@ -8,13 +8,13 @@
 
 namespace gpt2_trainer {
 
-/// All that the calls of a recording depend on: what a micro-batch adds to the gradients, an
-/// update, or both.
+/// All that the calls of a recording depend on: what decides a micro-batch's gradients, what
+/// decides an update, or both.
 struct recorded_calls {
   struct gradients_of {
     std::int64_t batch;
     std::int64_t sequence;
-    bool overwrite;  ///< the first micro-batch of a step does, later ones add
+    bool overwrite;  ///< the first micro-batch of a step overwrites, later ones add
     int micro_batches;
   };
   struct update_by {
@@ -41,7 +41,7 @@ inline bool operator<(const recorded_calls::gradients_of& a,
 inline bool operator<(const recorded_calls::update_by& a, const recorded_calls::update_by& b) {
   return as_tuple(a) < as_tuple(b);
 }
-/// No update is another one than an update of zeros.
+/// A key without an update is another one than a key with an update of zeros.
 inline bool operator<(const recorded_calls& a, const recorded_calls& b) {
   return std::tie(a.gradients, a.update) < std::tie(b.gradients, b.update);
 }

@@ -26,7 +26,7 @@ std::vector<std::int32_t> most_likely(const std::vector<float>& logits, std::siz
   return tokens;
 }
 
-/// exp((logit - greatest) / temperature), and its limits where that has none.
+/// exp((logit - greatest) / temperature); where that is undefined, its limit.
 double weight(float logit, float greatest, double temperature) {
   if (logit == greatest) return 1;
   if (temperature == 0 || std::isinf(greatest)) return 0;

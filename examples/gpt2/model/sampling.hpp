@@ -16,8 +16,8 @@ struct sampling_options {
 };
 
 /// A token drawn from softmax(logits / temperature). Equal logits count as ordered by token, lowest
-/// first. NaN counts as minus infinity; of infinite logits only those take part. Token 0 if no
-/// token can be drawn.
+/// first. NaN counts as minus infinity. If there are infinite logits, only those take part. Token 0
+/// if no token can be drawn.
 std::int32_t sample_token(const std::vector<float>& logits, sampling_options options,
                           random_sequence& random);
 

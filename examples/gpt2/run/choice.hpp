@@ -10,7 +10,7 @@
 
 namespace gpt2_trainer {
 
-/// The words with this between them.
+/// The words, with the separator between them.
 template <class Enum, std::size_t Count>
 std::string joined_words(const std::array<Enum, Count>& choices, const std::string& separator) {
   std::string text;

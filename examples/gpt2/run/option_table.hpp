@@ -1,6 +1,6 @@
 /// @file
-/// A program's options as a table: one entry says all about one option, and the command line,
-/// --help, a run's saved options and the rules of resuming walk the table.
+/// A program's options as a table. One entry says all about one option; the command line, --help, a
+/// run's saved options and the rules of resuming are made from the table.
 #pragma once
 
 #include <CLI/CLI.hpp>
@@ -38,7 +38,7 @@ struct option {
   std::function<void(Options&, const std::string&)> parse;
   /// Null where an optional value is not set.
   std::function<nlohmann::json(const Options&)> value;
-  /// What is parsed where the option is given without a value; none: it must have one.
+  /// What is parsed where the option is given without a value. Empty: it must have a value.
   std::optional<std::string> bare = std::nullopt;
   bool required = false;
 
@@ -80,7 +80,7 @@ struct number_range {
 std::int64_t parse_integer(const std::string& text, integer_range range);
 double parse_number(const std::string& text, number_range range);
 
-/// Without a name relative to the current folder, which would mean another file in another folder.
+/// The path from the root: a relative one would mean another file in another folder.
 std::string absolute_path(const std::string& path);
 
 template <class Value>
@@ -186,8 +186,8 @@ void add_option(CLI::App& app, const std::string& heading, const option<Options>
   if (each.bare) made->expected(0, 1);
 }
 
-/// Options that are not given keep the values that they have. The text that answers --help or
-/// --version, if that is asked for. A bad option is an input_error.
+/// Options that are not given keep the values that they have. Returns the text that answers --help
+/// or --version, if that is asked for. A bad option is an input_error.
 template <class Options>
 std::optional<std::string> parse_command_line(CLI::App& app, const option_table<Options>& table,
                                               int argc, const char* const* argv, Options& to,
@@ -213,7 +213,7 @@ std::optional<std::string> parse_command_line(CLI::App& app, const option_table<
 
 // ---- saved options ----
 
-/// Those that a resumed run keeps or may change, by their keys.
+/// The options that a resumed run keeps or may change, by their keys.
 template <class Options>
 nlohmann::json saved_options(const option_table<Options>& table, const Options& options) {
   nlohmann::json saved = nlohmann::json::object();

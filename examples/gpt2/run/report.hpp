@@ -30,8 +30,7 @@ using table = std::vector<std::pair<std::string, std::string>>;
 
 class report {
  public:
-  /// The log's file is opened for JSON lines, at its end to go on with a run; an empty name is
-  /// none.
+  /// Opens the log's file for JSON lines; to go on with a run, at its end. An empty name: no log.
   report(const std::string& log, bool go_on);
 
   void settings(const table& rows);

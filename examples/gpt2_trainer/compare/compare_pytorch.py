@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Times a training step of gpt2_train and of PyTorch on the same GPU in the same run.
 
-    python3 examples/gpt2_trainer/compare_pytorch.py \\
+    python3 examples/gpt2_trainer/compare/compare_pytorch.py \\
         --gpt2-train build/train/examples/gpt2_trainer/gpt2_train --case 4,1024 --case 16,1024
 
 The work is GPT-2 from scratch on random tokens: forward, backward, clipping of the gradient to norm
@@ -39,7 +39,7 @@ class Failure(Exception):
 
 
 def run(command, seconds, folder):
-    """What the command prints. It and all that it started are gone afterwards."""
+    """What the command prints. Afterwards it and all that it started have ended."""
     process = subprocess.Popen(list(map(str, command)), cwd=folder, start_new_session=True,
                                text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
     try:

@@ -1,5 +1,5 @@
 /// @file
-/// What layer normalisation with and without a residual share. Derived problems add their own
+/// What the layer normalisations with and without a residual share. Derived problems add their own
 /// arrays, `launch` and the reference.
 #pragma once
 
@@ -35,7 +35,7 @@ inline tolerance column_tolerance(llmc::row_shape s) {
 /// Outputs in this order: out, mean, rstd.
 class layernorm_forward_problem : public row_problem<gpt2_channels> {
  protected:
-  /// `scale`: about how large the numbers are that are normalised.
+  /// `scale` is about how large the numbers are before they are normalised.
   layernorm_forward_problem(const extents& e, settings s, double scale)
       : row_problem(e, s),
         out_(output("out", count_, normalised_tolerance(shape_.channels, scale))),

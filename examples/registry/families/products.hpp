@@ -23,7 +23,7 @@ std::vector<operation> matmul_gradients();
 
 /// cuBLAS and plain rungs may add all terms one after another. A partial sum of k normal numbers is
 /// about sqrt(k) and is rounded to a fifth of an eps of that, so all roundings together are about
-/// eps / 7 * terms; of many million sums the worst is within seven times that.
+/// eps / 7 * terms. The worst of many million sums is within seven times that.
 inline tolerance product_tolerance(std::int64_t terms) {
   const tolerance by_tree = llmc_test::sum_tolerance(terms, 4);
   const double one_by_one = std::numeric_limits<float>::epsilon() * static_cast<double>(terms);

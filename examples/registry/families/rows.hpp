@@ -48,8 +48,8 @@ inline std::vector<double> zeros(std::int64_t count) {
   return std::vector<double>(static_cast<std::size_t>(count), 0.0);
 }
 
-/// Base of the problems on all numbers or all rows of a matrix. `Channels` is what GPT-2 has of
-/// them there.
+/// Base of the problems on all numbers or all rows of a matrix. `Channels` is how many channels
+/// this matrix has in GPT-2.
 template <std::int64_t Channels>
 class row_problem : public problem {
  public:

@@ -63,8 +63,8 @@ class update_problem : public adamw_problem {
   }
 };
 
-/// Runs that decay and runs that do not, in turns: as many as GPT-2 has with its tensors grouped by
-/// kind.
+/// Segments that decay and segments that do not, in turns: as many as GPT-2 has where its tensors
+/// are grouped by kind.
 std::vector<llmc::adamw_segment> ten_segments(std::int64_t count) {
   std::vector<llmc::adamw_segment> segments;
   for (int i = 0; i < 9; ++i) segments.push_back({count / 10, i % 2 == 0});

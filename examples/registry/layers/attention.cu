@@ -53,7 +53,8 @@ class attention_problem : public problem {
  protected:
   attention_problem(const extents& e, settings s) : problem(s), shape_(attention_shape_of(e)) {}
 
-  /// Flash attention has one block size, its default. The naive kernels are slow, so they get few.
+  /// Flash attention has one block size, its default. The naive kernels are slow, so they run with
+  /// few sizes.
   template <auto Variant, int Default>
   static constexpr auto sizes_of() {
     using variant = decltype(Variant);

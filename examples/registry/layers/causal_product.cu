@@ -17,7 +17,7 @@ class product_problem : public problem {
   static constexpr auto& variants = llmc::causal_product_variants;
   template <causal_product_variant Variant>
   static constexpr int default_block_size = llmc::causal_product_block_size<Variant>;
-  /// The tiles fix it. In `dense` it is that of the kernel that clears the output.
+  /// The tiles fix the block size. In `dense` it is that of the kernel that clears the output.
   template <causal_product_variant Variant>
   static constexpr auto block_sizes() {
     if constexpr (Variant == causal_product_variant::naive) {

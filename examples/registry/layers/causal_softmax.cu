@@ -17,7 +17,7 @@ using llmc_test::probability_tolerance;
 constexpr float scale = 0.125f;       // of heads of 64
 constexpr double range = 12 * scale;  // between the largest and the smallest of many normal numbers
 
-/// Those with up to 512 threads, for variants that keep rows in registers.
+/// The block sizes up to 512, for variants that keep rows in registers.
 constexpr std::array block_sizes_up_to_512{32, 64, 96, 128, 256, 512};
 
 std::vector<extents> awkward_sequences() {

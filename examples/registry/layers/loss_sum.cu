@@ -44,7 +44,7 @@ class sum_problem : public problem {
   array& sum_ = gradient_in_double("sum", 1, {1e-9, 1e-12});
 };
 
-/// Of a step that has met a token out of range.
+/// The problem of a step that has met a token out of range.
 class skip_problem : public problem {
  public:
   static constexpr auto& variants = sole_variants;

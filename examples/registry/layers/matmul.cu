@@ -126,8 +126,7 @@ class residual_problem : public ladder_problem {
 class gelu_problem : public linear_problem {
  public:
   static constexpr auto& variants = llmc::matmul_gelu_forward_variants;
-  /// Not to be chosen. It is that of the pass that applies the GELU where the product's kernel does
-  /// not.
+  /// One size only: that of the pass that applies the GELU where the product's kernel does not.
   template <matmul_gelu_forward_variant Variant>
   static constexpr int default_block_size = 256;
   template <matmul_gelu_forward_variant Variant>

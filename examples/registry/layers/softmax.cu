@@ -76,7 +76,7 @@ class backward_problem : public problem {
   }
 
   /// dinp = out * (dout - a mean of dout) is about as small as a probability. Where it is larger,
-  /// its relative error is small but for what the difference cancels.
+  /// its relative error is small, except for the digits that the difference cancels.
   static tolerance gradient_tolerance(std::int64_t channels) {
     const double typical = 1.0 / static_cast<double>(channels);
     return {sum_tolerance(channels, 2 * typical).absolute * 8, 1e-5};

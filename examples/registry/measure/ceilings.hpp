@@ -1,5 +1,5 @@
 /// @file
-/// What the card can do at best. Measured with the same stopwatch, in the same run, as the times
+/// What the card can do at best, measured with the same stopwatch and in the same run as the times
 /// that are compared with it.
 #pragma once
 
@@ -15,8 +15,8 @@ namespace llmc_registry {
 /// written.
 double copy_rate(const stopwatch& watch, std::int64_t bytes);
 
-/// TF/s of cuBLASLt at an 8192 x 8192 x 8192 product; that of TF32 for `tf32x3`, which is made of
-/// such products.
+/// TF/s of cuBLASLt at an 8192 x 8192 x 8192 product. A precision that makes one product of several
+/// on tensor cores, such as `tf32x3`, has the rate of one of those products.
 double product_rate(const stopwatch& watch, llmc::precision arithmetic);
 
 }  // namespace llmc_registry

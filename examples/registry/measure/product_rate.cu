@@ -12,7 +12,8 @@ double product_rate(const stopwatch& watch, llmc::precision arithmetic) {
   const llmc_test::buffer<float> out(n * n), inp(n * n), weight(n * n);
   fill_normal(inp, n * n, 1, 1.0, 0.0);
   fill_normal(weight, n * n, 2, 1.0, 0.0);
-  // One product of such operands: an exact one on tensor cores is made of several.
+  // The precision that makes one product of such operands; an exact product on tensor cores is made
+  // of several.
   const auto of_operands = [&](const llmc::precision_facts& facts) {
     return facts.operands == llmc::facts_of(arithmetic).operands && facts.products == 1;
   };

@@ -19,9 +19,9 @@ struct timing {
 
 class stopwatch {
  public:
-  /// Of the current device, on a stream of its own.
+  /// Times the current device, on a stream of its own.
   explicit stopwatch(int repeats);
-  /// On that stream, which is nullptr for the default one.
+  /// Times on that stream; nullptr is the default one.
   stopwatch(int repeats, cudaStream_t stream);
   ~stopwatch();
   stopwatch(const stopwatch&) = delete;
@@ -34,7 +34,7 @@ class stopwatch {
   timing time(
       const work& launch, const work& prepare = [](cudaStream_t) {}) const;
 
-  /// Keeps the GPU at work for as long as its clock takes to rise after a pause.
+  /// Keeps the GPU at work until its clock has risen again after a pause.
   void wake() const;
 
   cudaStream_t stream() const { return stream_; }

@@ -11,9 +11,9 @@
 
 namespace gpt2_trainer {
 
-/// The calls are made as they are the first time, which makes whatever is made once; recorded and
-/// launched the second time; and launched from then on. What the plans of products become is part
-/// of a graph, so all begins anew when `generation` changes.
+/// The first time, the calls are made as they are, and with them whatever is made only once. The
+/// second time they are recorded and launched; from then on the graph is launched. The kernels that
+/// the plans chose are part of a graph, so all begins anew when `generation` changes.
 class cuda_graph final : public recording {
  public:
   /// Both must outlive the graph. While `generation` is `never`, calls are made as they are.

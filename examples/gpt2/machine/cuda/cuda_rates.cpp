@@ -11,8 +11,8 @@ namespace {
 using llmc::precision;
 using llmc_registry::stopwatch;
 
-/// Useful operations a second, where several products on tensor cores may make one; a card without
-/// fast ones computes that as ieee.
+/// Useful operations a second. Where a precision makes one product of several on tensor cores, they
+/// count once. A card without fast tensor cores computes that precision as ieee.
 double product_flops(const stopwatch& watch, precision arithmetic) {
   constexpr double flops_per_teraflop = 1e12;
   const auto rate = [&](precision p) {

@@ -14,7 +14,7 @@ namespace gpt2_trainer {
 /// Events are made when they are first needed, and used again after `finish`.
 class cuda_timer final : public call_timer {
  public:
-  /// Sees what that stream does, and what it waits for.
+  /// Times what that stream does, its waiting included.
   explicit cuda_timer(cudaStream_t stream) : stream_(stream) {}
   ~cuda_timer() override;
   cuda_timer(const cuda_timer&) = delete;

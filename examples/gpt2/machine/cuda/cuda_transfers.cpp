@@ -52,7 +52,8 @@ void staged_copy::wait() const {
   check_cuda("a step", cudaEventSynchronize(event_));
 }
 
-/// One that nobody waits for, over where there is one, and else new up to some number.
+/// Staging memory that no pending download holds: one whose copy is over, else a new one. Where
+/// there are many, this waits for an old one instead of making another.
 std::shared_ptr<staged_copy> cuda_transfers::take(std::size_t bytes) {
   constexpr std::size_t most_copies = 32;
   constexpr std::size_t least_bytes = 4096;
@@ -75,7 +76,7 @@ void cuda_transfers::upload(void* to, const void* from, std::size_t bytes, cudaS
   if (bytes > most_staged) {
     check_cuda("copying to the device",
                cudaMemcpyAsync(to, from, bytes, cudaMemcpyHostToDevice, stream));
-    // Memory of the host that is not page-locked was read by now, but nothing promises it.
+    // By now the copy has read memory that is not page-locked, but nothing promises that.
     check_cuda("copying to the device", cudaStreamSynchronize(stream));
     return;
   }

@@ -12,7 +12,7 @@
 
 namespace gpt2_trainer {
 
-/// Page-locked memory for one copy at a time: from and to other memory of the host, a copy waits
+/// Page-locked memory for one copy at a time. A copy from or to other memory of the host would wait
 /// for the stream.
 class staged_copy {
  public:
@@ -24,7 +24,7 @@ class staged_copy {
   std::size_t capacity() const { return capacity_; }
   void* memory() const { return memory_; }
 
-  /// The copy that was queued last is the last that uses the memory.
+  /// Says that the copy queued last is the last that uses the memory.
   void mark(cudaStream_t stream);
   bool is_over() const;
   void wait() const;
