@@ -1,11 +1,6 @@
 #include "setup.hpp"
 
-#include <unistd.h>
-
 #include <algorithm>
-#include <cerrno>
-#include <cmath>
-#include <cstring>
 #include <utility>
 
 #include "gpt2/data/dataset.hpp"
@@ -14,26 +9,14 @@
 #include "gpt2/machine/machine.hpp"
 #include "gpt2/model/parameters.hpp"
 #include "product_plans.hpp"
+#include "rules/defaults.hpp"
+#include "rules/outputs.hpp"
 
 namespace gpt2_trainer {
 namespace {
 
 namespace fs = std::filesystem;
 
-/// What a run without options does. The run for the CPU was chosen by measuring: of the models and
-/// batches that train for about 70 seconds on two cores, it reached the lowest validation loss by
-/// far. Wider models see too little of the text in that time.
-struct default_run {
-  std::int64_t layers;
-  std::int64_t heads;
-  std::int64_t channels;
-  std::int64_t context;
-  std::int64_t batch;
-  std::int64_t steps;
-};
-constexpr default_run cpu_default{2, 4, 64, 64, 16, 850};
-constexpr default_run gpu_default{6, 6, 384, 256, 16, 600};
-constexpr std::int64_t large_model_batch = 4;
 constexpr std::int64_t gpt2_vocabulary = 50257;
 
 fs::path default_folder(int number) {
@@ -74,114 +57,6 @@ void require_vocabulary(const std::string& source, const gpt2_config& config, bo
     throw input_error(source + ": for text, whose tokens are bytes, the model's vocabulary must " +
                       "be 256, got " + std::to_string(config.vocabulary));
   }
-}
-
-template <class Value>
-void set_default(std::optional<Value>& option, Value value) {
-  if (!option) option = value;
-}
-
-/// The peak learning rate that suits a model of this width: 3e-4 for GPT-2 124M, and for narrower
-/// models more, as measured down to 64 channels.
-double default_learning_rate(std::int64_t channels) {
-  return 3e-4 * std::pow(768 / static_cast<double>(channels), 4.0 / 3);
-}
-
-/// Gives every optional number its value.
-void complete(run_options& o, const gpt2_config& config, const default_run& defaults,
-              bool default_batch) {
-  if (only_measures(o)) {
-    // A profile times as many steps by themselves as with their calls timed.
-    o.steps = warm_up_steps + (o.benchmark ? *o.benchmark : 2 * *o.profile);
-    o.val_every = o.sample_every = o.checkpoint_every = 0;
-  }
-  set_default(o.sequence, config.max_sequence);
-  set_default(o.batch, default_batch ? defaults.batch : large_model_batch);
-  set_default(o.total_batch, *o.batch * *o.sequence);
-  set_default(o.steps, defaults.steps);
-  set_default(o.lr, default_learning_rate(config.channels));
-  set_default(o.min_lr, *o.lr / 10);
-  set_default(o.warmup, std::min<std::int64_t>(*o.steps / 10, 700));
-  set_default(o.val_every, (*o.steps + 3) / 4);
-  set_default(o.sample_every, *o.steps);
-  set_default(o.checkpoint_every, *o.steps);
-}
-
-/// The rules between options.
-void require_consistent(const run_options& o, const gpt2_config& config, std::int64_t done) {
-  const auto require = [](bool fine, const std::string& wanted, auto seen) {
-    if (!fine) throw input_error(wanted + ", got " + std::to_string(seen));
-  };
-  require(
-      *o.sequence <= config.max_sequence,
-      "--sequence must be at most the model's context of " + std::to_string(config.max_sequence),
-      *o.sequence);
-  require(*o.total_batch % (*o.batch * *o.sequence) == 0,
-          "--total-batch must be a multiple of batch * sequence = " +
-              std::to_string(*o.batch * *o.sequence),
-          *o.total_batch);
-  require(*o.min_lr <= *o.lr, "--min-lr must be at most --lr = " + std::to_string(*o.lr),
-          *o.min_lr);
-  require(*o.warmup <= *o.steps, "--warmup must be at most --steps = " + std::to_string(*o.steps),
-          *o.warmup);
-  require(*o.steps > done,
-          "--steps must be more than the " + std::to_string(done) + " that are done", *o.steps);
-}
-
-/// The nearest folder that exists on the way to this one.
-fs::path existing_ancestor(fs::path path) {
-  path = fs::absolute(path).lexically_normal();
-  while (!fs::exists(path) && path.has_parent_path() && path != path.parent_path()) {
-    path = path.parent_path();
-  }
-  return path;
-}
-
-void require_writable(const fs::path& folder, const std::string& option) {
-  const fs::path ancestor = existing_ancestor(folder);
-  if (!fs::is_directory(ancestor)) {
-    throw input_error(option + " must lie in a folder, but " + ancestor.string() + " is a file");
-  }
-  if (::access(ancestor.c_str(), W_OK | X_OK) != 0) {
-    throw input_error(option + " must be writable, but " + ancestor.string() +
-                      " is not: " + std::strerror(errno));
-  }
-}
-
-void require_space(const fs::path& folder, std::int64_t parameters) {
-  // A model, and a state with two moments; a little more for their headers.
-  const std::uintmax_t wanted = static_cast<std::uintmax_t>(parameters) * 3 * sizeof(float) + 8192;
-  std::error_code unknown;
-  const std::uintmax_t free = fs::space(existing_ancestor(folder), unknown).available;
-  if (!unknown && free < wanted) {
-    throw input_error("--out: a checkpoint needs " + std::to_string(wanted) + " bytes, but " +
-                      folder.string() + " has room for " + std::to_string(free));
-  }
-}
-
-/// Requires that this file can be written, if it is named.
-void require_file(const std::string& path, const std::string& option) {
-  if (path.empty()) return;
-  if (fs::is_directory(path)) throw input_error(option + " must be a file, got folder " + path);
-  require_writable(fs::path(path).parent_path(), option);
-}
-
-void require_output(const run_setup& setup) {
-  const run_options& o = setup.options;
-  if (*o.checkpoint_every > 0) {
-    require_writable(setup.out, "--out");
-    require_space(setup.out, parameter_layout(setup.config).count());
-    if (!setup.state && latest_checkpoint(setup.out)) {
-      throw input_error(
-          "--out must be a folder without checkpoints of another run (--resume goes "
-          "on from them), got " +
-          setup.out.string());
-    }
-  }
-  require_file(o.log, "--log");
-  require_file(o.benchmark_json, "--benchmark-json");
-  require_file(o.profile_json, "--profile-json");
-  if (o.plans != no_plans) require_file(o.plans, "--plans");
 }
 
 /// Gives the setup its model: the resumed one, a file's, or the extents of a new one.
@@ -254,7 +129,7 @@ run_setup prepare(run_options options, std::optional<checkpoint> resumed) {
 
   setup.out = !o.out.empty() ? fs::path(o.out) : unused_default_folder();
   o.out = setup.out.string();
-  require_output(setup);
+  require_outputs(setup);
   if (product_tuner* products = setup.machine->products()) load_plans(*products, o, setup.state);
 
   const bool from_file = !o.checkpoint.empty() && !setup.state;
