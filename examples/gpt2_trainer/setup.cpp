@@ -114,9 +114,11 @@ run_setup prepare(run_options options, std::optional<checkpoint> resumed) {
   complete(o, setup.config, defaults, o.init.empty() && o.checkpoint.empty());
   require_consistent(o, setup.config, setup.state ? setup.state->step : 0);
 
-  // llmc's own text is mostly headers, and their comments show best what was learnt.
-  if (text && o.prompt.empty()) o.prompt = o.data.empty() ? "/// The " : "\n";
   setup.data = open_data(o, kind, setup.config.vocabulary);
+  // llmc's own text is mostly headers, and their comments show best what was learnt.
+  if (setup.config.vocabulary == byte_vocabulary && o.prompt.empty()) {
+    o.prompt = o.data.empty() ? "/// The " : "\n";
+  }
   // Made here only for their checks; the training loop makes its own.
   batch_loader loader(*setup.data.training, *o.batch, *o.sequence, o.order, o.seed);
   if (setup.data.validation) {

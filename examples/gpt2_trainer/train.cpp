@@ -13,37 +13,24 @@
 
 #include "benchmark.hpp"
 #include "gpt2/data/dataset.hpp"
-#include "gpt2/data/text.hpp"
 #include "gpt2/machine/call_profile.hpp"
 #include "gpt2/model/gpt2.hpp"
 #include "gpt2/model/operations.hpp"
-#include "gpt2/model/sampling.hpp"
 #include "gpt2/run/report.hpp"
 #include "gpt2/run/schedule.hpp"
 #include "product_plans.hpp"
 #include "profile.hpp"
+#include "report/sample.hpp"
+#include "report/settings.hpp"
 
 namespace gpt2_trainer {
 namespace {
 
 constexpr int most_skips_in_a_row = 10;
 constexpr float adamw_epsilon = 1e-8f;
-constexpr std::int32_t gpt2_end_of_text = 50256;
 
 bool is_due(std::int64_t step, std::int64_t every, std::int64_t steps) {
   return every > 0 && (step % every == 0 || step == steps);
-}
-
-std::string number(double value) {
-  char text[32];
-  std::snprintf(text, sizeof text, "%.4g", value);
-  return text;
-}
-
-std::string describe(const gpt2_config& c) {
-  return std::to_string(c.layers) + " layers, " + std::to_string(c.heads) + " heads, " +
-         std::to_string(c.channels) + " channels, context " + std::to_string(c.max_sequence) +
-         ", vocabulary " + std::to_string(c.vocabulary);
 }
 
 /// One run: what `train` sets up once, and the steps of its loop.
@@ -181,48 +168,8 @@ class run {
     if (!setup_.machine_note.empty()) {
       report_.note("No GPU: training on the CPU reference (" + setup_.machine_note + ").");
     }
-    report_.settings(settings());
+    report_.settings(settings_table(setup_, loader_.windows()));
     report_.memory(model_.memory_plan());
-  }
-
-  table settings() const {
-    const token_source& data = *setup_.data.training;
-    const std::string from = setup_.model_source.empty() ? "" : "from " + setup_.model_source;
-    table rows{
-        {"machine", setup_.machine->description()},
-        {"model", describe(setup_.config)},
-        {"parameters", grouped(model_.parameter_count()) + (from.empty() ? "" : ", " + from)},
-        {"data", setup_.data.description},
-        {"training", grouped(data.tokens()) + " tokens, " + to_string(options_.order)},
-        {"validation", setup_.data.validation
-                           ? grouped(setup_.data.validation->tokens()) + " tokens"
-                           : std::string("none")},
-        {"batch", batch_text()},
-        {"steps", std::to_string(steps_) + ", " + epochs()},
-        {"learning rate", number(*options_.lr) + " to " + number(*options_.min_lr) + ", " +
-                              to_string(options_.schedule) + " after " +
-                              std::to_string(*options_.warmup) + " steps of warm-up"},
-        {"AdamW", "betas " + number(options_.beta1) + " and " + number(options_.beta2) +
-                      ", weight decay " + number(options_.weight_decay) + ", clip " +
-                      (options_.clip > 0 ? number(options_.clip) : "off")},
-        {"seed", std::to_string(options_.seed)},
-        {"checkpoints", *options_.checkpoint_every > 0 ? options_.out : "none"}};
-    if (done_ > 0) rows.emplace_back("resumed", "after step " + std::to_string(done_));
-    return rows;
-  }
-
-  std::string batch_text() const {
-    const std::string sequences =
-        std::to_string(batch_) + " sequences of " + std::to_string(sequence_);
-    const std::string parts =
-        micro_batches_ == 1 ? sequences : std::to_string(micro_batches_) + " times " + sequences;
-    return grouped(*options_.total_batch) + " tokens a step: " + parts;
-  }
-
-  std::string epochs() const {
-    const double windows =
-        static_cast<double>(steps_) * micro_batches_ * static_cast<double>(batch_);
-    return number(windows / static_cast<double>(loader_.windows())) + " epochs";
   }
 
   queued_step queue_step() {
@@ -302,39 +249,8 @@ class run {
     report_.validation(done_, total.sum / static_cast<double>(total.tokens));
   }
 
-  /// What samples continue: text, or the token that ends documents in GPT-2's vocabulary.
-  std::vector<std::int32_t> prompt_tokens() const {
-    if (!setup_.data.text) {
-      return {setup_.config.vocabulary > gpt2_end_of_text ? gpt2_end_of_text : 0};
-    }
-    std::vector<std::int32_t> tokens;
-    for (const char byte : options_.prompt) tokens.push_back(static_cast<unsigned char>(byte));
-    return tokens;
-  }
-
-  std::string shown(const std::vector<std::int32_t>& tokens) const {
-    std::string text;
-    for (const std::int32_t token : tokens) {
-      if (setup_.data.text) {
-        text += static_cast<char>(token);
-      } else {
-        text += std::to_string(token) + ' ';
-      }
-    }
-    return setup_.data.text ? printable(text) : text;
-  }
-
   void sample() {
-    const auto model = [this](const std::vector<std::int32_t>& tokens) {
-      const auto count = static_cast<std::int64_t>(tokens.size());
-      return model_.logits_at(tokens.data(), count, count - 1);
-    };
-    // Drawn anew from seed and step, so a resumed run says what the uninterrupted one would.
-    const std::vector<std::int32_t> continued =
-        generate(model, prompt_tokens(), options_.sample_length, sequence_,
-                 {options_.temperature, options_.top_k},
-                 random_sequence(options_.seed, done_, options_.sample_length));
-    report_.sample(done_, options_.prompt, shown(continued));
+    report_.sample(done_, options_.prompt, sample_text(model_, options_, sequence_, done_));
   }
 
   std::string plans() const {
