@@ -204,19 +204,6 @@ TEST_CASE("checkpoint: what a state of an older version lacks is named", "[check
   CHECK(refused.find("'plans'") != std::string::npos);
 }
 
-TEST_CASE("checkpoint: a file that cannot be written leaves the old one", "[checkpoint]") {
-  const temporary_folder folder;
-  const auto path = write_text(folder / "a", "old");
-  {
-    output_file output(path);
-    output.write("new contents", 12);
-    CHECK(read_file(path) == "old");
-  }  // not committed
-  CHECK(read_file(path) == "old");
-  CHECK(files_in(folder.path()) == 1);
-  CHECK_THROWS_AS(output_file(folder / "missing/a"), std::runtime_error);
-}
-
 TEST_CASE("checkpoint: the checksum sees every byte and its place", "[checkpoint]") {
   const auto sum = [](const std::string& text) {
     checksum s;

@@ -18,6 +18,8 @@ debug_state read_debug_state(const fs::path& path, const gpt2_config& config) {
   const std::int64_t T = header[3];
   input.require_between("batch", 1, 1 << 20, B);
   input.require_between("sequence", 1, config.max_sequence, T);
+  input.require(B * T <= input.size() / config.vocabulary, "batch * sequence",
+                "at most what the file has room for", std::to_string(B * T));
   const std::int64_t parameters = parameter_layout(config).count();
   constexpr std::int64_t number_bytes = 4;
   input.require_size(header_bytes +

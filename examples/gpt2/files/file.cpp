@@ -8,6 +8,7 @@
 #include <cerrno>
 #include <cstdio>
 #include <cstring>
+#include <random>
 #include <stdexcept>
 #include <utility>
 
@@ -21,22 +22,58 @@ template <class Error>
   throw Error(path.string() + ": cannot " + action + ": " + std::strerror(errno));
 }
 
-std::filesystem::path temporary_name(const std::filesystem::path& path) {
-  return path.string() + ".tmp";
+/// What a file is, as messages call it.
+const char* kind_of(const struct stat& status) {
+  switch (status.st_mode & S_IFMT) {
+    case S_IFREG: return "a regular file";
+    case S_IFDIR: return "a folder";
+    case S_IFIFO: return "a FIFO";
+    case S_IFSOCK: return "a socket";
+    case S_IFCHR:
+    case S_IFBLK: return "a device";
+    default: return "something else";
+  }
 }
 
-/// A rename is on the disk only when its folder is.
-void sync_folder(const std::filesystem::path& folder) {
-  const int descriptor = ::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-  if (descriptor < 0) return;  // some file systems do not open folders; nothing more can be done
-  ::fsync(descriptor);
-  ::close(descriptor);
+void require_regular(const std::filesystem::path& path, const struct stat& status) {
+  if (S_ISREG(status.st_mode)) return;
+  throw input_error(path.string() + ": a regular file is wanted, got " + kind_of(status));
+}
+
+/// Opening a FIFO waits for its other end, and opening a device may do anything, so the name is
+/// looked at first. O_NONBLOCK is for a name that comes to mean something else in between.
+int open_to_read(const std::filesystem::path& path) {
+  struct stat status {};
+  if (::stat(path.c_str(), &status) != 0) fail_to<input_error>(path, "open");
+  require_regular(path, status);
+  const int descriptor = ::open(path.c_str(), O_RDONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
+  if (descriptor < 0) fail_to<input_error>(path, "open");
+  return descriptor;
+}
+
+/// Where a name leads: output replaces what a link means, not the link. Only a file is replaced.
+std::filesystem::path replaceable(const std::filesystem::path& path) {
+  struct stat status {};
+  if (::stat(path.c_str(), &status) != 0) return path;
+  require_regular(path, status);
+  return std::filesystem::is_symlink(path) ? std::filesystem::canonical(path) : path;
+}
+
+constexpr const char* temporary_mark = ".llmc-";
+
+std::string temporary_name(const std::string& name, const std::string& digits) {
+  return name + temporary_mark + digits + ".tmp";
+}
+
+/// Eight digits that no other process chooses, on this machine or another one.
+std::string random_digits() {
+  return hexadecimal(std::random_device()()).substr(8);
 }
 
 }  // namespace
 
-file::file(std::filesystem::path path, int flags)
-    : path_(std::move(path)), descriptor_(::open(path_.c_str(), flags | O_CLOEXEC, 0644)) {}
+file::file(std::filesystem::path path, int descriptor)
+    : path_(std::move(path)), descriptor_(descriptor) {}
 
 file::file(file&& other) noexcept
     : path_(std::move(other.path_)), descriptor_(std::exchange(other.descriptor_, -1)) {}
@@ -48,18 +85,19 @@ file& file::operator=(file&& other) noexcept {
 }
 
 file::~file() {
-  close();
+  take(-1);
 }
 
-void file::close() {
+void file::take(int descriptor) {
   if (descriptor_ >= 0) ::close(descriptor_);
-  descriptor_ = -1;
+  descriptor_ = descriptor;
 }
 
-input_file::input_file(const std::filesystem::path& path) : file(path, O_RDONLY), size_(0) {
+input_file::input_file(const std::filesystem::path& path)
+    : file(path, open_to_read(path)), size_(0) {
   struct stat status {};
-  if (descriptor() < 0 || ::fstat(descriptor(), &status) != 0) fail_to<input_error>(path, "open");
-  if (!S_ISREG(status.st_mode)) fail("a regular file is wanted");
+  if (::fstat(descriptor(), &status) != 0) fail_to<input_error>(path, "open");
+  require_regular(path, status);
   size_ = status.st_size;
 }
 
@@ -107,12 +145,14 @@ void input_file::require_size(std::int64_t bytes) const {
 }
 
 output_file::output_file(const std::filesystem::path& path)
-    : file(temporary_name(path), O_WRONLY | O_CREAT | O_TRUNC), final_path_(path) {
+    : file(replaceable(path), -1),
+      temporary_(temporary_name(this->path().string(), random_digits())) {
+  take(::open(temporary_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666));
   if (descriptor() < 0) fail_to<std::runtime_error>(path, "write");
 }
 
 output_file::~output_file() {
-  if (descriptor() >= 0) ::unlink(path().c_str());
+  if (descriptor() >= 0) ::unlink(temporary_.c_str());
 }
 
 void output_file::write(const void* from, std::size_t bytes) {
@@ -120,19 +160,23 @@ void output_file::write(const void* from, std::size_t bytes) {
   while (bytes > 0) {
     const ssize_t put = ::write(descriptor(), at, bytes);
     if (put < 0 && errno == EINTR) continue;
-    if (put < 0) fail_to<std::runtime_error>(final_path_, "write");
+    if (put < 0) fail_to<std::runtime_error>(path(), "write");
     at += put;
     bytes -= static_cast<std::size_t>(put);
   }
 }
 
+void output_file::sync() {
+  if (::fsync(descriptor()) != 0) fail_to<std::runtime_error>(path(), "write");
+}
+
 void output_file::commit() {
-  if (::fsync(descriptor()) != 0) fail_to<std::runtime_error>(final_path_, "write");
-  if (::rename(path().c_str(), final_path_.c_str()) != 0) {
-    fail_to<std::runtime_error>(final_path_, "rename to this name");
+  sync();
+  if (::rename(temporary_.c_str(), path().c_str()) != 0) {
+    fail_to<std::runtime_error>(path(), "rename to this name");
   }
-  close();
-  sync_folder(final_path_.has_parent_path() ? final_path_.parent_path() : ".");
+  take(-1);
+  sync_folder(path().parent_path());
 }
 
 std::string read_file(const std::filesystem::path& path) {
@@ -140,6 +184,24 @@ std::string read_file(const std::filesystem::path& path) {
   std::string contents(static_cast<std::size_t>(input.size()), '\0');
   input.read(contents.data(), contents.size(), 0);
   return contents;
+}
+
+std::string final_name(const std::string& temporary) {
+  const std::size_t end = temporary.rfind(temporary_mark);
+  if (end == std::string::npos) return "";
+  const std::string name = temporary.substr(0, end);
+  return temporary == temporary_name(name, temporary.substr(end + std::strlen(temporary_mark), 8))
+             ? name
+             : "";
+}
+
+void sync_folder(const std::filesystem::path& folder) {
+  const std::filesystem::path name = folder.empty() ? "." : folder;
+  const int descriptor = ::open(name.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  if (descriptor < 0) return;  // some file systems do not open folders; nothing more can be done
+  const bool lost = ::fsync(descriptor) != 0 && (errno == EIO || errno == ENOSPC);
+  ::close(descriptor);
+  if (lost) throw std::runtime_error(name.string() + ": cannot write the folder to the disk");
 }
 
 void write_file(const std::filesystem::path& path, const std::string& text) {
@@ -160,8 +222,12 @@ void checksum::add(const void* data, std::size_t bytes) {
 }
 
 std::string checksum::text() const {
+  return hexadecimal(value_);
+}
+
+std::string hexadecimal(std::uint64_t value) {
   char digits[17];
-  std::snprintf(digits, sizeof digits, "%016llx", static_cast<unsigned long long>(value_));
+  std::snprintf(digits, sizeof digits, "%016llx", static_cast<unsigned long long>(value));
   return digits;
 }
 

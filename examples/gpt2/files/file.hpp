@@ -20,17 +20,20 @@ class file {
   const std::filesystem::path& path() const { return path_; }
 
  protected:
-  file(std::filesystem::path path, int flags);
+  /// Takes the descriptor over; -1: none.
+  file(std::filesystem::path path, int descriptor);
   int descriptor() const { return descriptor_; }
-  void close();
+  /// Closes the descriptor that it has, for this one.
+  void take(int descriptor);
 
  private:
   std::filesystem::path path_;
   int descriptor_ = -1;
 };
 
-/// Reads a file and checks what it holds. Whatever goes wrong is an input_error: it begins with the
-/// file's name and says what was wanted and what was seen.
+/// Reads a regular file and checks what it holds; anything else, such as a FIFO, is refused without
+/// waiting for it. Whatever goes wrong is an input_error: it begins with the file's name and says
+/// what was wanted and what was seen.
 class input_file : public file {
  public:
   explicit input_file(const std::filesystem::path& path);
@@ -68,19 +71,28 @@ class input_file : public file {
 };
 
 /// A file under a temporary name in the same folder. `commit` gives it its own name, when all its
-/// bytes are on the disk; without commit it is removed. Whatever goes wrong is a std::runtime_error
-/// that begins with the file's name.
+/// bytes are on the disk; without commit it is removed, and a file that had the name before stays.
+/// Whatever goes wrong is a std::runtime_error that begins with the file's name.
 class output_file : public file {
  public:
+  /// The name must be free or that of a regular file, which commit replaces.
   explicit output_file(const std::filesystem::path& path);
   ~output_file();
 
   void write(const void* from, std::size_t bytes);
+  /// Waits until all that was written is on the disk.
+  void sync();
   void commit();
 
  private:
-  std::filesystem::path final_path_;
+  std::filesystem::path temporary_;
 };
+
+/// The name of the file that output_file writes under this temporary name; empty if it is none.
+std::string final_name(const std::string& temporary);
+
+/// Waits until the names in the folder, new and changed ones, are on the disk.
+void sync_folder(const std::filesystem::path& folder);
 
 /// The whole file.
 std::string read_file(const std::filesystem::path& path);
@@ -94,11 +106,13 @@ class checksum {
  public:
   void add(const void* data, std::size_t bytes);
   std::uint64_t value() const { return value_; }
-  /// 16 hexadecimal digits.
   std::string text() const;
 
  private:
   std::uint64_t value_ = 0x6c6c6d632d737461;
 };
+
+/// 16 digits.
+std::string hexadecimal(std::uint64_t value);
 
 }  // namespace gpt2_trainer
