@@ -1,6 +1,5 @@
 /// @file
 /// gpt2_train: trains a GPT-2 on text or token shards. See --help.
-#include <csignal>
 #include <cstdio>
 #include <exception>
 #include <filesystem>
@@ -11,6 +10,7 @@
 
 #include "gpt2/files/checkpoint.hpp"
 #include "gpt2/input_error.hpp"
+#include "gpt2/run/stop_request.hpp"
 #include "options.hpp"
 #include "setup.hpp"
 #include "train.hpp"
@@ -21,15 +21,6 @@ using namespace gpt2_trainer;
 
 constexpr int failed = 1;
 constexpr int not_usable = 2;
-constexpr int interrupted_status = 130;
-
-volatile std::sig_atomic_t interrupted = 0;
-
-/// The first signal asks the loop to finish; a second one ends the program as usual.
-void interrupt(int signal) {
-  interrupted = 1;
-  std::signal(signal, SIG_DFL);
-}
 
 /// The options of a resumed run are those it was started with, unless the command line has others.
 run_setup resume(int argc, char** argv, const run_options& given) {
@@ -49,10 +40,10 @@ int run(int argc, char** argv) {
   }
   run_setup setup = parsed.options.resume ? resume(argc, argv, parsed.options)
                                           : prepare(parsed.options, std::nullopt);
-  std::signal(SIGINT, interrupt);
-  std::signal(SIGTERM, interrupt);
-  const run_end end = train(std::move(setup), interrupted);
-  return end == run_end::interrupted ? interrupted_status : 0;
+  const bool saves = *setup.options.checkpoint_every > 0;
+  const stop_request stop("gpt2_train", saves ? "writing a checkpoint" : "finishing a step");
+  const run_end end = train(std::move(setup), stop);
+  return end == run_end::stopped ? 128 + stop.signal() : 0;
 }
 
 int complain(const std::exception& error, int status) {

@@ -87,7 +87,11 @@ const option_table<run_options> table{
      {path("--out", &opt::out, "FOLDER",
            "where checkpoints go [llmc-run, or llmc-run-2 ... if that is used]", change),
       integer("--checkpoint-every", &opt::checkpoint_every, {0},
-              "steps between checkpoints, and at the end; 0: never [--steps]", change),
+              "steps between checkpoints, and at the end; 0: none at all [--steps]", change),
+      number("--checkpoint-minutes", &opt::checkpoint_minutes, {0, 1e6},
+             "also a checkpoint when the last one is that old; the next one\n"
+             "replaces it; 0: never [10]",
+             change),
       with_bare(path("--resume", &opt::resume, "PATH",
                      "go on from a folder's latest checkpoint or from a state file,\n"
                      "with the options of that run where no others are given [the\n"
@@ -171,7 +175,8 @@ constexpr const char* footer =
     "  gpt2_train --profile --init d12              and what in it takes how long\n"
     "\n"
     "Exit status: 0 done, 1 the run failed, 2 a file or an option is not usable (then\n"
-    "nothing was written), 130 interrupted (a checkpoint was written).";
+    "nothing was written), 128 + N stopped by signal N, so 130 by Ctrl-C (a checkpoint was\n"
+    "written).";
 
 }  // namespace
 

@@ -74,6 +74,7 @@ struct run_options {
 
   std::string out;  ///< empty: llmc-run, or the first of llmc-run-2, ... that is free
   std::optional<std::int64_t> checkpoint_every;
+  double checkpoint_minutes = 10;
   std::string log;
 
   backend_choice backend = backend_choice::automatic;

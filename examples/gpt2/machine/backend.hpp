@@ -56,6 +56,8 @@ class recording {
 class pending_download {
  public:
   virtual ~pending_download() = default;
+  /// Whether `finish` would not wait.
+  virtual bool is_over() const = 0;
   /// Waits for it, and copies what arrived.
   virtual void finish(void* to) = 0;
 };

@@ -69,6 +69,8 @@ class pending_step {
   pending_step(std::unique_ptr<pending_download> state, std::int64_t rows, std::int64_t vocabulary)
       : state_(std::move(state)), rows_(rows), vocabulary_(vocabulary) {}
 
+  /// Whether `wait` would not wait.
+  bool is_over() const { return state_->is_over(); }
   /// Waits for the step. Throws input_error, with the number, if tokens or targets lay outside the
   /// vocabulary; the update was skipped then.
   step_result wait();

@@ -68,6 +68,7 @@ std::vector<std::int32_t> generate(const next_logits& model,
     const auto seen =
         std::min(static_cast<std::ptrdiff_t>(tokens.size()), static_cast<std::ptrdiff_t>(context));
     const std::vector<float> logits = model({tokens.end() - seen, tokens.end()});
+    if (logits.empty()) break;
     tokens.push_back(sample_token(logits, options, random));
   }
   tokens.erase(tokens.begin(), tokens.begin() + static_cast<std::ptrdiff_t>(prompt.size()));

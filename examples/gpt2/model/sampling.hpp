@@ -21,11 +21,11 @@ struct sampling_options {
 std::int32_t sample_token(const std::vector<float>& logits, sampling_options options,
                           random_sequence& random);
 
-/// The logits that follow the last of these tokens.
+/// The logits that follow the last of these tokens; none: the text ends here.
 using next_logits = std::function<std::vector<float>(const std::vector<std::int32_t>& tokens)>;
 
-/// `length` tokens that continue the prompt, which holds at least one. The model sees the last
-/// `context` tokens.
+/// `length` tokens, or as many as the model wants, that continue the prompt of at least one. The
+/// model sees the last `context` tokens.
 std::vector<std::int32_t> generate(const next_logits& model,
                                    const std::vector<std::int32_t>& prompt, std::int64_t length,
                                    std::int64_t context, sampling_options options,

@@ -35,15 +35,19 @@ std::string shown(const gpt2_config& config, const std::vector<std::int32_t>& to
 
 }  // namespace
 
-std::string sample_text(gpt2<float>& model, const run_options& o, std::int64_t sequence,
-                        std::int64_t step) {
+std::optional<std::string> sample_text(gpt2<float>& model, const run_options& o,
+                                       std::int64_t sequence, std::int64_t step,
+                                       const stop_request& stop) {
   const auto logits = [&](const std::vector<std::int32_t>& tokens) {
+    if (stop.is_made()) return std::vector<float>{};
     const auto count = static_cast<std::int64_t>(tokens.size());
     return model.logits_at(tokens.data(), count, count - 1);
   };
-  return shown(model.config(),
-               generate(logits, prompt_tokens(model.config(), o.prompt), o.sample_length, sequence,
-                        {o.temperature, o.top_k}, random_sequence(o.seed, step, o.sample_length)));
+  const std::vector<std::int32_t> tokens =
+      generate(logits, prompt_tokens(model.config(), o.prompt), o.sample_length, sequence,
+               {o.temperature, o.top_k}, random_sequence(o.seed, step, o.sample_length));
+  if (static_cast<std::int64_t>(tokens.size()) < o.sample_length) return std::nullopt;
+  return shown(model.config(), tokens);
 }
 
 }  // namespace gpt2_trainer

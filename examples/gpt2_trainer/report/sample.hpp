@@ -3,17 +3,20 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 
 #include "gpt2/model/gpt2.hpp"
+#include "gpt2/run/stop_request.hpp"
 #include "gpt2_trainer/options.hpp"
 
 namespace gpt2_trainer {
 
 /// How the model, which sees `sequence` tokens, goes on after the prompt: text, or the numbers of
 /// tokens where they are not bytes. Drawn anew from seed and step, so a resumed run says what the
-/// uninterrupted one would.
-std::string sample_text(gpt2<float>& model, const run_options& options, std::int64_t sequence,
-                        std::int64_t step);
+/// uninterrupted one would. Nothing, after at most one more token, if the run is to stop.
+std::optional<std::string> sample_text(gpt2<float>& model, const run_options& options,
+                                       std::int64_t sequence, std::int64_t step,
+                                       const stop_request& stop);
 
 }  // namespace gpt2_trainer

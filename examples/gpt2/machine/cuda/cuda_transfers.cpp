@@ -13,6 +13,7 @@ class staged_download final : public pending_download {
   staged_download(std::shared_ptr<staged_copy> copy, std::size_t bytes)
       : copy_(std::move(copy)), bytes_(bytes) {}
 
+  bool is_over() const override { return copy_->is_over(); }
   void finish(void* to) override {
     copy_->wait();
     std::memcpy(to, copy_->memory(), bytes_);

@@ -1,0 +1,109 @@
+#include "gpt2_trainer/training/saving.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <exception>
+#include <filesystem>
+#include <ratio>
+#include <stdexcept>
+#include <system_error>
+#include <vector>
+
+namespace gpt2_trainer {
+namespace {
+
+namespace fs = std::filesystem;
+
+/// Nothing that trying again would mend.
+class broken_model : public std::runtime_error {
+ public:
+  using std::runtime_error::runtime_error;
+};
+
+void require_finite(const std::vector<float>& values, const char* what, std::int64_t step) {
+  const auto bad = std::find_if_not(values.begin(), values.end(),
+                                    [](float value) { return std::isfinite(value); });
+  if (bad == values.end()) return;
+  throw broken_model("after step " + std::to_string(step) + " " + what + " must be finite, got " +
+                     std::to_string(*bad) + " at " + std::to_string(bad - values.begin()) +
+                     "; no checkpoint is made of that");
+}
+
+/// The state first: without its model it would be a broken checkpoint.
+void remove(const checkpoint_paths& paths) {
+  std::error_code stays;  // costs room on the disk, nothing else
+  fs::remove(paths.state, stays);
+  fs::remove(paths.model, stays);
+}
+
+}  // namespace
+
+saver::saver(session& of)
+    : of_(of), wanted_(*of.options.checkpoint_every > 0), saved_(of.steps.done()) {
+  if (wanted_) fs::create_directories(of.setup.out);
+}
+
+bool saver::is_due() const {
+  return wanted_ && (is_the_step() || is_the_time());
+}
+
+bool saver::is_the_step() const {
+  const std::int64_t done = of_.steps.done();
+  return done % *of_.options.checkpoint_every == 0 || done == *of_.options.steps;
+}
+
+bool saver::is_the_time() const {
+  const std::chrono::duration<double, std::ratio<60>> minutes = clock::now() - last_attempt_;
+  const double wanted = of_.options.checkpoint_minutes;
+  return wanted > 0 && minutes.count() >= wanted;
+}
+
+void saver::save() {
+  try {
+    write();
+  } catch (const broken_model&) {
+    throw;
+  } catch (const std::exception& error) {
+    const std::string failure = "no checkpoint could be written after step " +
+                                std::to_string(of_.steps.done()) + ": " + error.what();
+    if (first_failure_.empty()) first_failure_ = failure;
+    of_.says.note(failure + "; the run goes on");
+  }
+  last_attempt_ = clock::now();
+}
+
+void saver::finish() {
+  if (saved_ != of_.steps.done()) write();
+  if (!first_failure_.empty()) throw std::runtime_error(first_failure_);
+}
+
+void saver::write() {
+  const std::int64_t step = of_.steps.done();
+  const model_file model{of_.setup.config, of_.steps.model().parameters()};
+  require_finite(model.parameters, "parameters", step);
+  if (!wanted_) return;
+
+  training_state state;
+  state.step = step;
+  state.loader = of_.steps.place();
+  state.data = of_.setup.data.training->fingerprint();
+  state.model = model_checksum(model.parameters);
+  state.options = to_json(of_.options);
+  const product_tuner* const products = of_.setup.machine->products();
+  if (products != nullptr && of_.options.plans != no_plans) state.plans = products->plans();
+  state.moments = of_.steps.model().moments();
+  require_finite(state.moments.m, "AdamW's mean gradients", step);
+  require_finite(state.moments.v, "AdamW's mean squares", step);
+
+  const checkpoint_paths paths = checkpoint_at(of_.setup.out, step);
+  write_checkpoint(paths, model, state);
+  saved_ = step;
+  of_.says.checkpoint(step, paths.model.string(), paths.state.string(), step == *of_.options.steps);
+
+  // What was written for the time only has served when a later one is there and can be trusted.
+  if (replaceable_ && of_.steps.skips_in_a_row() == 0) remove(*replaceable_);
+  replaceable_.reset();
+  if (!is_the_step()) replaceable_ = paths;
+}
+
+}  // namespace gpt2_trainer
