@@ -262,7 +262,7 @@ class run {
     training_state state;
     state.step = done_;
     state.loader = loader_.state();
-    state.data = setup_.data.training->fingerprint();
+    state.data = data_record_to_json(setup_.data.training->files());
     state.options = to_json(options_);
     state.plans = plans();
     state.moments = model_.moments();
