@@ -5,7 +5,7 @@
 #include <utility>
 #include <vector>
 
-#include "gpt2/data/text.hpp"
+#include "gpt2/data/corpus.hpp"
 #include "gpt2/input_error.hpp"
 
 namespace gpt2_trainer {
@@ -14,12 +14,10 @@ namespace {
 namespace fs = std::filesystem;
 
 std::string describe(const text_corpus& corpus, const std::string& name) {
-  std::string text = name + ": " + std::to_string(corpus.documents) +
-                     (corpus.documents == 1 ? " document" : " documents");
-  if (corpus.skipped > 0) {
-    text += " (skipped " + std::to_string(corpus.skipped) + " files that are not UTF-8 text)";
-  }
-  return text;
+  const std::string text = name + ": " + std::to_string(corpus.documents) +
+                           (corpus.documents == 1 ? " document" : " documents");
+  const std::string passed_over = corpus.passed_over.text();
+  return passed_over.empty() ? text : text + " (passed over: " + passed_over + ")";
 }
 
 /// Text for training and for validation. The latter is the end of the text, or another file.
@@ -27,32 +25,37 @@ run_data text_data(const run_options& options) {
   text_corpus corpus =
       options.data.empty() ? embedded_text() : read_text(matching_paths(options.data));
   const std::string name = options.data.empty() ? "llmc's own text" : options.data;
-  run_data data{true, describe(corpus, name), nullptr, nullptr};
+  run_data data{true, name, describe(corpus, name), nullptr, nullptr};
   if (!options.val.empty()) {
     const std::vector<fs::path> paths = matching_paths(options.val);
     if (are_shards(paths)) {
       throw input_error(options.val + ": validation must be text as the training data is, got " +
                         "token shards");
     }
-    data.validation = make_text_source(read_text(paths).text, options.val);
+    text_corpus validation = read_text(paths);
+    data.validation =
+        make_text_source(std::move(validation.text), options.val, std::move(validation.files));
   } else if (options.val_fraction > 0) {
     const auto kept = static_cast<std::size_t>(static_cast<double>(corpus.text.size()) *
                                                (1 - options.val_fraction));
     data.validation = make_text_source(corpus.text.substr(kept),
-                                       name + ", the part for validation (--val-fraction)");
+                                       name + ", the part for validation (--val-fraction)", {});
     corpus.text.resize(kept);
   }
-  data.training = make_text_source(std::move(corpus.text), name);
+  data.training = make_text_source(std::move(corpus.text), name, std::move(corpus.files));
   return data;
 }
 
 run_data shard_data(const run_options& options, const std::vector<fs::path>& paths,
-                    std::int64_t vocabulary) {
-  run_data data{false, "", make_shard_source(paths, vocabulary), nullptr};
+                    std::int64_t vocabulary, const data_record& known) {
+  const shard_reading reading =
+      only_measures(options) ? shard_reading::as_needed : shard_reading::whole;
+  run_data data{false, options.data, "", make_shard_source(paths, vocabulary, reading, known),
+                nullptr};
   data.description = options.data + ": " + std::to_string(paths.size()) +
                      (paths.size() == 1 ? " token shard" : " token shards");
   if (!options.val.empty()) {
-    data.validation = make_shard_source(matching_paths(options.val), vocabulary);
+    data.validation = make_shard_source(matching_paths(options.val), vocabulary, reading);
   }
   if (!options.prompt.empty()) {
     throw input_error("--prompt needs text as data, got token shards");
@@ -63,7 +66,8 @@ run_data shard_data(const run_options& options, const std::vector<fs::path>& pat
 run_data random_data(const run_options& options, std::int64_t vocabulary) {
   constexpr std::int64_t batches = 64;
   const std::int64_t tokens = batches * *options.batch * *options.sequence + 1;
-  return {false, "random tokens", make_random_source(tokens, vocabulary, options.seed), nullptr};
+  return {false, "random tokens", "random tokens",
+          make_random_source(tokens, vocabulary, options.seed), nullptr};
 }
 
 }  // namespace
@@ -73,10 +77,12 @@ data_kind kind_of_data(const run_options& options) {
   return are_shards(matching_paths(options.data)) ? data_kind::shards : data_kind::text;
 }
 
-run_data open_data(const run_options& options, data_kind kind, std::int64_t vocabulary) {
+run_data open_data(const run_options& options, data_kind kind, std::int64_t vocabulary,
+                   const data_record& known) {
   switch (kind) {
     case data_kind::text: break;
-    case data_kind::shards: return shard_data(options, matching_paths(options.data), vocabulary);
+    case data_kind::shards:
+      return shard_data(options, matching_paths(options.data), vocabulary, known);
     case data_kind::random: return random_data(options, vocabulary);
   }
   return text_data(options);

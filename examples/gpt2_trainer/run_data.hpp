@@ -21,13 +21,16 @@ data_kind kind_of_data(const run_options& options);
 
 /// The tokens of a run. Validation may be null.
 struct run_data {
-  bool text = false;  ///< tokens are bytes
-  std::string description;
+  bool text = false;        ///< tokens are bytes
+  std::string name;         ///< as the user knows it
+  std::string description;  ///< what there is of it
   std::unique_ptr<token_source> training;
   std::unique_ptr<token_source> validation;
 };
 
-/// The data that the options name, of this kind; batch and sequence must have their values.
-run_data open_data(const run_options& options, data_kind kind, std::int64_t vocabulary);
+/// The data that the options name, of this kind; batch and sequence must have their values. Shards
+/// that `known` has an unchanged record of are not read anew.
+run_data open_data(const run_options& options, data_kind kind, std::int64_t vocabulary,
+                   const data_record& known);
 
 }  // namespace gpt2_trainer

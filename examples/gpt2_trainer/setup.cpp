@@ -77,14 +77,6 @@ void choose_model(run_setup& setup, std::optional<checkpoint>& resumed, const de
   require_vocabulary(setup.model_source, setup.config, text);
 }
 
-void require_same_data(const run_setup& setup) {
-  const std::string seen = setup.data.training->fingerprint();
-  if (setup.state->data != seen) {
-    throw input_error(setup.data.training->name(0) + ": checksum of the data must be " +
-                      setup.state->data + " as in the run that is resumed, got " + seen);
-  }
-}
-
 }  // namespace
 
 fs::path unused_default_folder() {
@@ -114,7 +106,8 @@ run_setup prepare(run_options options, std::optional<checkpoint> resumed) {
   complete(o, setup.config, defaults, o.init.empty() && o.checkpoint.empty());
   require_consistent(o, setup.config, setup.state ? setup.state->step : 0);
 
-  setup.data = open_data(o, kind, setup.config.vocabulary);
+  const data_record before = setup.state ? data_record_from_json(setup.state->data) : data_record{};
+  setup.data = open_data(o, kind, setup.config.vocabulary, before);
   // llmc's own text is mostly headers, and their comments show best what was learnt.
   if (setup.config.vocabulary == byte_vocabulary && o.prompt.empty()) {
     o.prompt = o.data.empty() ? "/// The " : "\n";
@@ -125,7 +118,7 @@ run_setup prepare(run_options options, std::optional<checkpoint> resumed) {
     evaluation_set(*setup.data.validation, *o.batch, *o.sequence, o.val_batches);
   }
   if (setup.state) {
-    require_same_data(setup);
+    require_same(setup.data.name, before, setup.data.training->files());
     loader.restore(setup.state->loader);
   }
 

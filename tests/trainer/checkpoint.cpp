@@ -25,7 +25,7 @@ training_state small_state(const model_file& model) {
   training_state state;
   state.step = 200;
   state.loader = {3, 1, 7};
-  state.data = "0123456789abcdef";
+  state.data = "[]";
   state.model = model_checksum(model.parameters);
   state.options = R"({"seed":42})";
   state.plans = "header\n1 2 3 kernel a\nplans: 1\n";

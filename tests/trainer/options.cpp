@@ -45,7 +45,7 @@ TEST_CASE("options: saved ones are read back as they were", "[options]") {
 
 TEST_CASE("options: a saved one that is missing is refused by name", "[options]") {
   const nlohmann::json saved = nlohmann::json::parse(to_json({}));
-  CHECK(saved.size() == 38);
+  CHECK(saved.size() == 39);
   for (const auto& [name, value] : saved.items()) {
     CHECK(refusal_after([&](nlohmann::json& all) { all.erase(name); }) ==
           "the saved options must hold --" + name +

@@ -35,6 +35,7 @@ class child {
     argv.push_back(nullptr);
     process_ = ::fork();
     if (process_ != 0) return;
+    ::alarm(120);  // a program that hangs ends by a signal, and fails its test
     redirect(STDOUT_FILENO, said_ / "output");
     redirect(STDERR_FILENO, said_ / "errors");
     if (::chdir(folder.c_str()) == 0) ::execv(GPT2_TRAIN, argv.data());

@@ -104,7 +104,6 @@ TEST_CASE("resume: what may not change is refused", "[resume]") {
         "gpt2_train: --channels must be 8 as in the run that is resumed, got 16\n");
   CHECK(refusal({}) == "gpt2_train: --steps must be more than the 16 that are done, got 16\n");
   write_text(text, "another text" + std::string(500, 'x'));
-  CHECK(refusal({"--steps", "20"}).find(text.string() + ": checksum of the data must be ") !=
-        std::string::npos);
+  CHECK(refusal({"--steps", "20"}).find("but text.txt must have ") != std::string::npos);
   CHECK_FALSE(std::filesystem::exists(folder / "a/state_00000020.bin"));
 }

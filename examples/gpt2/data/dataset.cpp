@@ -76,6 +76,11 @@ void batch_loader::begin_shard() {
   windows_ = shuffled(windows_of(shard_), random_sequence(seed_, state_.epoch, shard_));
 }
 
+void batch_loader::go_to(const loader_state& state) {
+  state_ = state;
+  begin_shard();
+}
+
 void batch_loader::advance() {
   if (++state_.window < windows_of(shard_)) return;
   state_.window = 0;
@@ -87,6 +92,16 @@ void batch_loader::advance() {
 }
 
 void batch_loader::next(std::int32_t* tokens, std::int32_t* targets) {
+  const loader_state before = state_;
+  try {
+    fill(tokens, targets);
+  } catch (...) {
+    go_to(before);
+    throw;
+  }
+}
+
+void batch_loader::fill(std::int32_t* tokens, std::int32_t* targets) {
   for (std::int64_t row = 0; row < batch_; ++row, advance()) {
     const std::int64_t window =
         windows_.empty() ? state_.window : windows_[static_cast<std::size_t>(state_.window)];
@@ -98,17 +113,21 @@ void batch_loader::next(std::int32_t* tokens, std::int32_t* targets) {
 }
 
 void batch_loader::restore(const loader_state& state) {
-  const auto shards = static_cast<std::int64_t>(source_.shards().size());
-  if (state.epoch < 0 || state.shard < 0 || state.shard >= shards) {
-    throw input_error("the saved place in the data must be in shard 0 to " +
-                      std::to_string(shards - 1) + ", got " + std::to_string(state.shard));
-  }
-  state_ = state;
-  begin_shard();
-  if (state.window < 0 || state.window >= windows_of(shard_)) {
-    throw input_error("the saved place in the data must be window 0 to " +
-                      std::to_string(windows_of(shard_) - 1) + ", got " +
-                      std::to_string(state.window));
+  const auto require = [](const char* what, std::int64_t most, std::int64_t seen) {
+    if (seen >= 0 && seen <= most) return;
+    throw input_error("the saved place in the data must be " + std::string(what) + " 0 to " +
+                      std::to_string(most) + ", got " + std::to_string(seen));
+  };
+  // More epochs than any run has, and far from where their number would overflow.
+  require("epoch", std::int64_t{1} << 53, state.epoch);
+  require("shard", static_cast<std::int64_t>(source_.shards().size()) - 1, state.shard);
+  const loader_state before = state_;
+  go_to(state);
+  try {
+    require("window", windows_of(shard_) - 1, state.window);
+  } catch (...) {
+    go_to(before);
+    throw;
   }
 }
 

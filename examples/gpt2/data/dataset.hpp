@@ -46,10 +46,11 @@ class batch_loader {
   batch_loader(const token_source& source, std::int64_t batch, std::int64_t sequence,
                token_order order, std::uint64_t seed);
 
-  /// The next B * T inputs and targets.
+  /// The next B * T inputs and targets. If they cannot be read the loader stays where it was.
   void next(std::int32_t* tokens, std::int32_t* targets);
 
   const loader_state& state() const { return state_; }
+  /// Goes on from there. An input_error if the data have no such place.
   void restore(const loader_state& state);
   /// Windows in an epoch.
   std::int64_t windows() const;
@@ -57,7 +58,9 @@ class batch_loader {
  private:
   std::int64_t windows_of(std::size_t shard) const;
   void begin_shard();
+  void go_to(const loader_state& state);
   void advance();
+  void fill(std::int32_t* tokens, std::int32_t* targets);
 
   const token_source& source_;
   std::int64_t batch_;

@@ -5,6 +5,13 @@
 
 namespace gpt2_trainer {
 
+bool has_magic(const input_file& file, const file_kind& kind) {
+  std::int32_t magic = 0;
+  if (file.size() < header_bytes) return false;
+  file.read(&magic, sizeof magic, 0);
+  return magic == kind.magic;
+}
+
 file_header read_header(input_file& file, const file_kind& kind) {
   if (file.size() < header_bytes) {
     file.fail("the file must be " + std::string(kind.name) + " of at least " +

@@ -43,7 +43,7 @@ json describe(const training_state& state) {
           {"epoch", state.loader.epoch},
           {"shard", state.loader.shard},
           {"window", state.loader.window},
-          {"data", state.data},
+          {"data", json::parse(state.data)},
           {"model", state.model},
           {"options", json::parse(state.options)},
           {"plans", state.plans},
@@ -58,7 +58,7 @@ training_state from_description(const json& text) {
   text.at("epoch").get_to(state.loader.epoch);
   text.at("shard").get_to(state.loader.shard);
   text.at("window").get_to(state.loader.window);
-  text.at("data").get_to(state.data);
+  state.data = text.at("data").dump();
   text.at("model").get_to(state.model);
   state.options = text.at("options").dump();
   text.at("plans").get_to(state.plans);

@@ -86,7 +86,7 @@ void saver::write() {
   training_state state;
   state.step = step;
   state.loader = of_.steps.place();
-  state.data = of_.setup.data.training->fingerprint();
+  state.data = data_record_to_json(of_.setup.data.training->files());
   state.model = model_checksum(model.parameters);
   state.options = to_json(of_.options);
   const product_tuner* const products = of_.setup.machine->products();
