@@ -26,36 +26,6 @@ void redirect(int descriptor, const fs::path& path) {
   if (file < 0 || ::dup2(file, descriptor) < 0) ::_exit(125);
 }
 
-/// A gpt2_train that runs; what it says goes to files outside its own folder.
-class child {
- public:
-  child(const fs::path& folder, std::vector<std::string> arguments) {
-    std::vector<char*> argv{const_cast<char*>(GPT2_TRAIN)};
-    for (std::string& argument : arguments) argv.push_back(argument.data());
-    argv.push_back(nullptr);
-    process_ = ::fork();
-    if (process_ != 0) return;
-    ::alarm(120);  // a program that hangs ends by a signal, and fails its test
-    redirect(STDOUT_FILENO, said_ / "output");
-    redirect(STDERR_FILENO, said_ / "errors");
-    if (::chdir(folder.c_str()) == 0) ::execv(GPT2_TRAIN, argv.data());
-    ::_exit(126);
-  }
-
-  void interrupt() const { ::kill(process_, SIGINT); }
-
-  program_result wait() const {
-    int status = 0;
-    ::waitpid(process_, &status, 0);
-    return {WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status),
-            contents(said_ / "output"), contents(said_ / "errors")};
-  }
-
- private:
-  temporary_folder said_;
-  pid_t process_ = -1;
-};
-
 std::vector<std::string> on_cpu(std::vector<std::string> arguments) {
   arguments.insert(arguments.begin(), {"--backend", "cpu"});
   return arguments;
@@ -63,19 +33,58 @@ std::vector<std::string> on_cpu(std::vector<std::string> arguments) {
 
 }  // namespace
 
+running_train::running_train(const fs::path& folder, const std::vector<std::string>& arguments,
+                             int output) {
+  std::vector<std::string> words = on_cpu(arguments);
+  std::vector<char*> argv{const_cast<char*>(GPT2_TRAIN)};
+  for (std::string& word : words) argv.push_back(word.data());
+  argv.push_back(nullptr);
+  process_ = ::fork();
+  if (process_ != 0) return;
+  ::alarm(120);  // a program that hangs ends by a signal, and fails its test
+  if (output < 0) {
+    redirect(STDOUT_FILENO, said_ / "output");
+  } else {
+    ::dup2(output, STDOUT_FILENO);
+  }
+  redirect(STDERR_FILENO, said_ / "errors");
+  if (::chdir(folder.c_str()) == 0) ::execv(GPT2_TRAIN, argv.data());
+  ::_exit(126);
+}
+
+void running_train::send(int signal) const {
+  ::kill(process_, signal);
+}
+
+std::string running_train::errors() const {
+  return contents(said_ / "errors");
+}
+
+program_result running_train::wait() const {
+  int status = 0;
+  ::waitpid(process_, &status, 0);
+  return {WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status),
+          contents(said_ / "output"), errors()};
+}
+
+bool wait_until(const std::function<bool()>& so) {
+  const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(60);
+  while (!so()) {
+    if (std::chrono::steady_clock::now() > end) return false;
+    std::this_thread::sleep_for(std::chrono::milliseconds(5));
+  }
+  return true;
+}
+
 program_result run_train(const fs::path& folder, const std::vector<std::string>& arguments) {
-  return child(folder, on_cpu(arguments)).wait();
+  return running_train(folder, arguments).wait();
 }
 
 program_result interrupt_train(const fs::path& folder, const std::vector<std::string>& arguments,
                                const fs::path& log, int steps) {
-  const child running(folder, on_cpu(arguments));
-  const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(60);
-  while (static_cast<int>(log_lines(log, "loss").size()) < steps &&
-         std::chrono::steady_clock::now() < end) {
-    std::this_thread::sleep_for(std::chrono::milliseconds(5));
-  }
-  running.interrupt();
+  const running_train running(folder, arguments);
+  wait_until([&] { return static_cast<int>(log_lines(log, "loss").size()) >= steps; });
+  running.send(SIGINT);
   return running.wait();
 }
 

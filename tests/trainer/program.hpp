@@ -2,6 +2,9 @@
 /// Running gpt2_train as a user does.
 #pragma once
 
+#include <sys/types.h>
+
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -16,6 +19,26 @@ struct program_result {
   std::string output;
   std::string errors;
 };
+
+/// A gpt2_train that runs, on the CPU.
+class running_train {
+ public:
+  /// It starts in that folder. What it prints goes to this descriptor; -1: it is collected.
+  running_train(const std::filesystem::path& folder, const std::vector<std::string>& arguments,
+                int output = -1);
+
+  void send(int signal) const;
+  /// What it has said on standard error so far.
+  std::string errors() const;
+  program_result wait() const;
+
+ private:
+  temporary_folder said_;  // outside its own folder
+  pid_t process_ = -1;
+};
+
+/// Waits until it is so, for a minute at most; returns whether it is.
+bool wait_until(const std::function<bool()>& so);
 
 /// Runs gpt2_train in that folder, on the CPU.
 program_result run_train(const std::filesystem::path& folder,

@@ -59,22 +59,31 @@ bool saver::is_the_time() const {
 }
 
 void saver::save() {
+  const std::string failure = attempt();
+  if (failure.empty()) return;
+  if (first_failure_.empty()) first_failure_ = failure;
+  of_.says.note(failure + "; the run goes on");
+}
+
+void saver::finish() {
+  std::string failure = first_failure_;
+  if (saved_ != of_.steps.done()) failure = attempt();
+  if (!failure.empty()) throw std::runtime_error(failure);
+}
+
+/// Returns what went wrong, if anything did that may go well another time.
+std::string saver::attempt() {
+  std::string failure;
   try {
     write();
   } catch (const broken_model&) {
     throw;
   } catch (const std::exception& error) {
-    const std::string failure = "no checkpoint could be written after step " +
-                                std::to_string(of_.steps.done()) + ": " + error.what();
-    if (first_failure_.empty()) first_failure_ = failure;
-    of_.says.note(failure + "; the run goes on");
+    failure = "no checkpoint could be written after step " + std::to_string(of_.steps.done()) +
+              ": " + error.what();
   }
   last_attempt_ = clock::now();
-}
-
-void saver::finish() {
-  if (saved_ != of_.steps.done()) write();
-  if (!first_failure_.empty()) throw std::runtime_error(first_failure_);
+  return failure;
 }
 
 void saver::write() {

@@ -33,6 +33,7 @@ class saver {
 
   bool is_the_step() const;
   bool is_the_time() const;
+  std::string attempt();
   void write();
 
   session& of_;
