@@ -8,6 +8,7 @@
 #include <chrono>
 #include <sstream>
 #include <thread>
+#include <utility>
 
 namespace llmc_test {
 namespace {
@@ -52,19 +53,28 @@ running_train::running_train(const fs::path& folder, const std::vector<std::stri
   ::_exit(126);
 }
 
+running_train::~running_train() {
+  if (process_ < 0) return;
+  send(SIGKILL);
+  wait();
+}
+
 void running_train::send(int signal) const {
   ::kill(process_, signal);
+}
+
+std::string running_train::output() const {
+  return contents(said_ / "output");
 }
 
 std::string running_train::errors() const {
   return contents(said_ / "errors");
 }
 
-program_result running_train::wait() const {
+program_result running_train::wait() {
   int status = 0;
-  ::waitpid(process_, &status, 0);
-  return {WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status),
-          contents(said_ / "output"), errors()};
+  ::waitpid(std::exchange(process_, -1), &status, 0);
+  return {WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status), output(), errors()};
 }
 
 bool wait_until(const std::function<bool()>& so) {
@@ -82,7 +92,7 @@ program_result run_train(const fs::path& folder, const std::vector<std::string>&
 
 program_result interrupt_train(const fs::path& folder, const std::vector<std::string>& arguments,
                                const fs::path& log, int steps) {
-  const running_train running(folder, arguments);
+  running_train running(folder, arguments);
   wait_until([&] { return static_cast<int>(log_lines(log, "loss").size()) >= steps; });
   running.send(SIGINT);
   return running.wait();

@@ -26,11 +26,15 @@ class running_train {
   /// It starts in that folder. What it prints goes to this descriptor; -1: it is collected.
   running_train(const std::filesystem::path& folder, const std::vector<std::string>& arguments,
                 int output = -1);
+  running_train(const running_train&) = delete;
+  /// Ends it at once, if nobody waited for it.
+  ~running_train();
 
   void send(int signal) const;
-  /// What it has said on standard error so far.
+  /// What it has said so far.
+  std::string output() const;
   std::string errors() const;
-  program_result wait() const;
+  program_result wait();
 
  private:
   temporary_folder said_;  // outside its own folder

@@ -58,8 +58,9 @@ stop_request::stop_request(const std::string& program, const std::string& doing)
   // On a line of its own, since a terminal shows Ctrl-C as ^C.
   first_answer = "\n" + program + ": stopping, " + doing + "\n";
   second_answer = "\n" + program + ": still " + doing + "; once more ends it at once\n";
-  first_signal = 0;
-  demands = 0;
+}
+
+void stop_request::listen() {
   constexpr std::array signals{SIGINT, SIGTERM, SIGHUP, SIGPIPE};
   struct sigaction ours {};
   ours.sa_handler = handle;

@@ -6,8 +6,8 @@
 
 namespace gpt2_trainer {
 
-/// From its construction on, SIGINT, SIGTERM, SIGHUP and SIGPIPE end nothing at first: they make
-/// the request, and the program stops when it has saved its work. Signals that were ignored stay
+/// From `listen` on, SIGINT, SIGTERM, SIGHUP and SIGPIPE end nothing at first: they make the
+/// request, and the program stops when it has saved its work. Signals that were ignored stay
 /// ignored, as after `nohup`.
 ///
 /// SIGINT and SIGTERM are answered on standard error. The second one is told what still goes on,
@@ -18,6 +18,9 @@ class stop_request {
   stop_request(const std::string& program, const std::string& doing);
   stop_request(const stop_request&) = delete;
   stop_request& operator=(const stop_request&) = delete;
+
+  /// Before this, signals end the program as usual.
+  void listen();
 
   bool is_made() const { return signal() != 0; }
   /// The first signal that came; 0: none.

@@ -8,7 +8,7 @@
 #include "gpt2_trainer/report/settings.hpp"
 
 namespace gpt2_trainer {
-session::session(run_setup begun_with, const stop_request& stop_when)
+session::session(run_setup begun_with, stop_request& stop_when)
     : setup(std::move(begun_with)),
       options(setup.options),
       stop(stop_when),
@@ -22,9 +22,11 @@ void session::begin() {
   says.settings(settings_table(setup, steps.windows()));
   says.memory(steps.model().memory_plan());
   product_tuner* const products = setup.machine->products();
-  if (products == nullptr || options.plans == no_plans) return;
-  const std::string tuned = tune_products(*products, options, [this] { steps.rehearse(); });
-  if (!tuned.empty()) says.note(tuned + "\n");
+  if (products != nullptr && options.plans != no_plans) {
+    const std::string tuned = tune_products(*products, options, [this] { steps.rehearse(); });
+    if (!tuned.empty()) says.note(tuned + "\n");
+  }
+  stop.listen();
 }
 
 void session::require_sound(int skips) const {

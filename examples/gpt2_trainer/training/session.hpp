@@ -12,11 +12,12 @@ namespace gpt2_trainer {
 enum class run_end { done, stopped };
 
 struct session {
-  session(run_setup begun_with, const stop_request& stop_when);
+  session(run_setup begun_with, stop_request& stop_when);
   session(const session&) = delete;
   session& operator=(const session&) = delete;
 
-  /// Says what runs, with which memory, and times the matrix products that have no plan yet.
+  /// Says what runs, with which memory, and times the matrix products that have no plan yet. Until
+  /// the end of that there is nothing to lose, so a signal ends the program at once.
   void begin();
   /// Throws std::runtime_error if so many steps in a row, up to the latest, were skipped because a
   /// loss or a gradient norm was not finite.
@@ -26,7 +27,7 @@ struct session {
 
   run_setup setup;
   const run_options& options;  ///< those of the setup
-  const stop_request& stop;
+  stop_request& stop;
   step_queue steps;
   report says;
 };
