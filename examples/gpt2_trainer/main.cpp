@@ -1,5 +1,6 @@
 /// @file
 /// gpt2_train: trains a GPT-2 on text or token shards. See --help.
+#include <csignal>
 #include <cstdio>
 #include <exception>
 #include <filesystem>
@@ -24,7 +25,7 @@ constexpr int not_usable = 2;
 
 /// The options of a resumed run are those it was started with, unless the command line has others.
 run_setup resume(int argc, char** argv, const run_options& given) {
-  checkpoint saved = find_resumed(*given.resume);
+  checkpoint saved = find_resumed(*given.resume, given.non_finite);
   run_options before = options_from_json(saved.state.options);
   before.out = saved.paths.state.parent_path().string();
   const run_options now = parse_options(argc, argv, before).options;
@@ -33,6 +34,7 @@ run_setup resume(int argc, char** argv, const run_options& given) {
 }
 
 int run(int argc, char** argv) {
+  std::signal(SIGXFSZ, SIG_IGN);  // then a file that grows past a limit is an error, not the end
   const parsed_options parsed = parse_options(argc, argv, {});
   if (parsed.help) {
     std::fputs(parsed.help->c_str(), stdout);

@@ -97,6 +97,9 @@ const option_table<run_options> table{
                      "with the options of that run where no others are given [the\n"
                      "latest llmc-run]"),
                 ""),
+      choice("--non-finite", &opt::non_finite, non_finite_choices,
+             "checkpoints with numbers that are infinite or none at all: they\n"
+             "are neither read nor written unless allowed [refuse]"),
       path("--log", &opt::log, "FILE", "also write each line of the report as JSON", change)}},
     {"Machine",
      {choice("--backend", &opt::backend, backend_choices, "[auto: CUDA where there is a GPU]",

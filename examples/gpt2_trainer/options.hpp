@@ -10,6 +10,7 @@
 #include <llmc/types.hpp>
 
 #include "gpt2/data/dataset.hpp"
+#include "gpt2/files/finite.hpp"
 #include "gpt2/machine/machine.hpp"
 #include "gpt2/run/schedule.hpp"
 
@@ -75,6 +76,7 @@ struct run_options {
   std::string out;  ///< empty: llmc-run, or the first of llmc-run-2, ... that is free
   std::optional<std::int64_t> checkpoint_every;
   double checkpoint_minutes = 10;
+  non_finite_choice non_finite = non_finite_choice::refuse;
   std::string log;
 
   backend_choice backend = backend_choice::automatic;

@@ -19,10 +19,6 @@ namespace fs = std::filesystem;
 
 constexpr std::int64_t gpt2_vocabulary = 50257;
 
-fs::path default_folder(int number) {
-  return number == 1 ? "llmc-run" : "llmc-run-" + std::to_string(number);
-}
-
 int depth_of(const std::string& init) {
   const bool number =
       init.size() >= 2 && init.size() <= 3 && init[0] == 'd' &&
@@ -77,20 +73,22 @@ void choose_model(run_setup& setup, std::optional<checkpoint>& resumed, const de
   require_vocabulary(setup.model_source, setup.config, text);
 }
 
+/// From here on the folder is the run's own.
+void take_folder(run_setup& setup, const checkpoint* resumed) {
+  setup.folder = setup.options.out.empty() ? run_folder::make_default()
+                                           : std::make_unique<run_folder>(setup.out);
+  setup.out = setup.folder->path();
+  setup.options.out = setup.out.string();
+  require_room(setup.out, resumed);
+  if (setup.folder->is_locked()) {
+    remove_temporaries(setup.out);
+  } else {
+    setup.notes.push_back("The file system of " + setup.options.out +
+                          " has no locks: see to it that no other run writes there.");
+  }
+}
+
 }  // namespace
-
-fs::path unused_default_folder() {
-  int number = 1;
-  while (latest_checkpoint(default_folder(number))) ++number;
-  return fs::absolute(default_folder(number));
-}
-
-checkpoint find_resumed(const std::string& path) {
-  if (!path.empty()) return read_checkpoint(path);
-  int number = 1;
-  while (latest_checkpoint(default_folder(number + 1))) ++number;
-  return read_checkpoint(fs::absolute(default_folder(number)));
-}
 
 run_setup prepare(run_options options, std::optional<checkpoint> resumed) {
   run_setup setup;
@@ -99,6 +97,10 @@ run_setup prepare(run_options options, std::optional<checkpoint> resumed) {
   setup.machine = choose_machine(o.backend, o.precision, setup.machine_note);
   const bool on_gpu = setup.machine_note.empty() && o.backend != backend_choice::cpu;
   const default_run& defaults = on_gpu ? gpu_default : cpu_default;
+
+  if (resumed) {
+    for (const std::string& why : resumed->passed_over) setup.notes.push_back("Passed over " + why);
+  }
 
   const data_kind kind = kind_of_data(o);
   const bool text = kind == data_kind::text;
@@ -122,13 +124,13 @@ run_setup prepare(run_options options, std::optional<checkpoint> resumed) {
     loader.restore(setup.state->loader);
   }
 
-  setup.out = !o.out.empty() ? fs::path(o.out) : unused_default_folder();
-  o.out = setup.out.string();
+  setup.out = o.out.empty() ? fs::current_path() : fs::path(o.out);
   require_outputs(setup);
+  if (*o.checkpoint_every > 0) take_folder(setup, resumed ? &*resumed : nullptr);
   if (product_tuner* products = setup.machine->products()) load_plans(*products, o, setup.state);
 
   const bool from_file = !o.checkpoint.empty() && !setup.state;
-  if (from_file) setup.parameters = read_model(o.checkpoint).parameters;
+  if (from_file) setup.parameters = read_model(o.checkpoint, o.non_finite).parameters;
   if (setup.parameters.empty()) {
     setup.parameters = initialise(parameter_layout(setup.config), o.seed);
   }

@@ -14,6 +14,7 @@
 #include "gpt2/model/config.hpp"
 #include "options.hpp"
 #include "run_data.hpp"
+#include "run_folder.hpp"
 
 namespace gpt2_trainer {
 
@@ -27,15 +28,12 @@ struct run_setup {
   std::vector<float> parameters;
   std::optional<training_state> state;  ///< of the run that is resumed
   std::filesystem::path out;
+  std::unique_ptr<run_folder> folder;  ///< `out`, as this run's own; null without checkpoints
+  std::vector<std::string> notes;      ///< to be said at the beginning
 };
 
-/// Throws input_error for any file or option that cannot be used. Writes nothing.
+/// Throws input_error for any file or option that cannot be used. Then nothing was
+/// written; else the folder of the checkpoints, if there are to be any, is there and taken.
 run_setup prepare(run_options options, std::optional<checkpoint> resumed);
-
-/// The checkpoint that --resume names; without a path the latest of the default folders.
-checkpoint find_resumed(const std::string& path);
-
-/// The default of --out that no run has written checkpoints to.
-std::filesystem::path unused_default_folder();
 
 }  // namespace gpt2_trainer

@@ -1,38 +1,15 @@
-#include "gpt2/files/checkpoint.hpp"
-#include "gpt2/input_error.hpp"
-
 #include <fstream>
 
 #include "../support/catch.hpp"
-#include "../support/random.hpp"
+#include "checkpoint_support.hpp"
 #include "gpt2/files/file.hpp"
-#include "gpt2/model/parameters.hpp"
+#include "gpt2/input_error.hpp"
 #include "temporary_folder.hpp"
 
 using namespace gpt2_trainer;
 using namespace llmc_test;
 
 namespace {
-
-constexpr gpt2_config small{6, 10, 128, 2, 3, 12};
-
-model_file small_model(std::uint32_t seed) {
-  const std::int64_t count = parameter_layout(small).count();
-  return {small, random_normal(count, seed)};
-}
-
-training_state small_state(const model_file& model) {
-  training_state state;
-  state.step = 200;
-  state.loader = {3, 1, 7};
-  state.data = "[]";
-  state.model = model_checksum(model.parameters);
-  state.options = R"({"seed":42})";
-  state.plans = "header\n1 2 3 kernel a\nplans: 1\n";
-  const auto count = static_cast<std::int64_t>(model.parameters.size());
-  state.moments = {random_normal(count, 8), random_normal(count, 9)};
-  return state;
-}
 
 std::string refusal(const std::filesystem::path& path) {
   return message_of([&] { read_model(path); });
@@ -43,12 +20,6 @@ void set_header(const std::filesystem::path& path, int index, std::int32_t value
   std::fstream file(path, std::ios::in | std::ios::out | std::ios::binary);
   file.seekp(index * 4);
   file.write(reinterpret_cast<const char*>(&value), 4);
-}
-
-int files_in(const std::filesystem::path& folder) {
-  int count = 0;
-  for ([[maybe_unused]] const auto& entry : std::filesystem::directory_iterator(folder)) ++count;
-  return count;
 }
 
 }  // namespace
@@ -133,24 +104,27 @@ TEST_CASE("checkpoint: a state is read back as it was written", "[checkpoint]") 
   CHECK(read.state.loader.shard == 1);
   CHECK(read.state.loader.window == 7);
   CHECK(read.state.data == state.data);
+  CHECK(read.state.model == read.model.checksum);
   CHECK(read.state.options == state.options);
   CHECK(read.state.plans == state.plans);
   CHECK(read.state.moments.m == state.moments.m);
   CHECK(read.state.moments.v == state.moments.v);
 }
 
-TEST_CASE("checkpoint: the latest one with a state counts", "[checkpoint]") {
+TEST_CASE("checkpoint: a folder's steps are those of its models and states", "[checkpoint]") {
   const temporary_folder folder;
-  CHECK_FALSE(latest_checkpoint(folder.path()));
-  CHECK_FALSE(latest_checkpoint(folder / "missing"));
+  CHECK(steps_in(folder.path()).empty());
+  CHECK(steps_in(folder / "missing").empty());
   CHECK_THROWS_AS(read_checkpoint(folder.path()), input_error);
-  for (const char* name : {"state_00000008.bin", "state_00000016.bin", "model_00000024.bin",
-                           "state_00000032.bin.tmp", "state_x.bin", "state_00000099.txt"}) {
+  for (const char* name :
+       {"state_00000008.bin", "model_00000008.bin", "state_00000016.bin", "model_00000024.bin",
+        "state_00000032.bin.llmc-0123abcd.tmp", "state_40.bin", "state_x.bin", "state_00000099.txt",
+        "stats_00000064.bin", "state_-0000064.bin", "state_99999999999999999999.bin"}) {
     write_text(folder / name, "");
   }
-  CHECK(latest_checkpoint(folder.path())->state == folder / "state_00000016.bin");
+  CHECK(steps_in(folder.path()) == std::vector<std::int64_t>{24, 16, 8});
   write_text(folder / "state_100000000.bin", "");  // one digit more
-  CHECK(latest_checkpoint(folder.path())->state == folder / "state_100000000.bin");
+  CHECK(steps_in(folder.path()).front() == 100000000);
 }
 
 TEST_CASE("checkpoint: states that do not fit are refused", "[checkpoint]") {
@@ -170,38 +144,36 @@ TEST_CASE("checkpoint: states that do not fit are refused", "[checkpoint]") {
   CHECK(refused().find("by its header the file must have " + std::to_string(size)) !=
         std::string::npos);
   std::filesystem::resize_file(paths.state, 30);
-  CHECK(refused().find("but the file has 30 bytes") != std::string::npos);
+  CHECK(refused().find("number of parameters must be at most 3 in a file of 30 bytes") !=
+        std::string::npos);
+  std::filesystem::resize_file(paths.state, 20);
+  CHECK(refused().find("a training state is wanted") != std::string::npos);
 
   write_again();
-  set_header(paths.state, static_cast<int>(size / 4) - 1, 12345);  // one of the moments
-  CHECK(refused().find("checksum of AdamW's moments must be") != std::string::npos);
+  set_header(paths.state, static_cast<int>(size / 4) - 3, 12345);  // one of the moments
+  CHECK(refused().find("checksum of the state must be") != std::string::npos);
+  write_again();
+  set_header(paths.state, 6, 0);  // the first bytes of the description
+  CHECK(refused().find("checksum of the state must be") != std::string::npos);
 
   write_again();
-  set_header(paths.state, 2, 2);
-  CHECK(refused() == paths.state.string() + ": version of the training state must be 1, got 2");
+  set_header(paths.state, 2, 1);
+  CHECK(refused().find(paths.state.string() +
+                       ": version of the training state must be 2, got 1 (") == 0);
   set_header(paths.state, 0, 0);
   CHECK(refused().find("a training state is wanted") != std::string::npos);
 
   write_again();
-  set_header(paths.state, 4, 0);  // the first bytes of the description
-  CHECK(refused().find("a description of the training state is wanted") != std::string::npos);
+  std::filesystem::rename(paths.state, checkpoint_at(folder.path(), 201).state);
+  CHECK(message_of([&] {
+          read_checkpoint(checkpoint_at(folder.path(), 201).state);
+        }).find("step must be 201 as in the file's name, got 200") != std::string::npos);
+  std::filesystem::rename(checkpoint_at(folder.path(), 201).state, folder / "best.bin");
+  CHECK(read_checkpoint(folder / "best.bin").state.step == 200);
 
   write_again();
   std::filesystem::remove(paths.model);
   CHECK(refused() == paths.model.string() + ": cannot open: No such file or directory");
-}
-
-TEST_CASE("checkpoint: what a state of an older version lacks is named", "[checkpoint]") {
-  const temporary_folder folder;
-  const model_file model = small_model(1);
-  const checkpoint_paths paths = checkpoint_at(folder.path(), 200);
-  write_checkpoint(paths, model, small_state(model));
-  std::string bytes = read_file(paths.state);
-  bytes.replace(bytes.find("\"plans\""), 7, "\"plan_\"");
-  write_text(paths.state, bytes);
-  const std::string refused = message_of([&] { read_checkpoint(paths.state); });
-  CHECK(refused.find("a description of the training state is wanted") != std::string::npos);
-  CHECK(refused.find("'plans'") != std::string::npos);
 }
 
 TEST_CASE("checkpoint: the checksum sees every byte and its place", "[checkpoint]") {

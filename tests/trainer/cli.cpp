@@ -189,7 +189,7 @@ TEST_CASE("cli: bad checkpoints and folders are refused", "[cli]") {
   contains(refusal(folder, {"--checkpoint", path("none")}), "none: cannot open: No such file");
   contains(refusal(folder, {"--resume", path("text")}), "text: a training state is wanted");
   contains(refusal(folder, {"--resume", path("none")}), "none: cannot open: No such file");
-  contains(refusal(folder, {"--resume"}), "llmc-run: ");
+  contains(refusal(folder, {"--resume"}), "--resume without a path needs a folder llmc-run");
   contains(refusal(folder, {"--out", path("text")}), "--out must lie in a folder, but ");
   contains(refusal(folder, {"--out", path("text/below")}), "text is a file");
   contains(refusal(folder, {"--out", path("used")}), "without checkpoints of another run");

@@ -1,11 +1,18 @@
 /// @file
 /// What a run leaves on the disk: a model, and beside it what else is needed to go on.
+///
+/// Model and state belong together by content: the state holds the checksum of the model's file. A
+/// pair is whole if both files have what they are said to have. A new pair gets its names only when
+/// both files are on the disk, and no run replaces a whole pair, so whatever fails while one is
+/// written, those before it stay.
 #pragma once
 
 #include <cstdint>
 #include <filesystem>
-#include <optional>
+#include <string>
+#include <vector>
 
+#include "gpt2/files/finite.hpp"
 #include "gpt2/files/model_file.hpp"
 #include "gpt2/files/training_state.hpp"
 
@@ -20,21 +27,29 @@ struct checkpoint_paths {
 /// `model_00000200.bin` and `state_00000200.bin` in the folder.
 checkpoint_paths checkpoint_at(const std::filesystem::path& folder, std::int64_t step);
 
-/// The checkpoint of the latest step in the folder whose state was written, if any. The state is
-/// written last, so its model is whole.
-std::optional<checkpoint_paths> latest_checkpoint(const std::filesystem::path& folder);
+/// The steps of which a folder has a model or a state, by their names, the latest first.
+std::vector<std::int64_t> steps_in(const std::filesystem::path& folder);
 
-/// Writes both, the model first, each under a temporary name until it is whole.
-void write_checkpoint(const checkpoint_paths& paths, const model_file& model,
-                      const training_state& state);
+/// Writes both. Throws std::runtime_error if that fails and non_finite_error if not all numbers are
+/// finite, unless that is allowed; then what was there before is there still.
+void write_checkpoint(const checkpoint_paths& paths, const model_file& model, training_state state,
+                      non_finite_choice non_finite = non_finite_choice::refuse);
 
-/// The checkpoint that a path names: a state file, or the latest in a folder. An input_error if
-/// there is none, or if the model beside the state is not the one that the state belongs to.
 struct checkpoint {
   checkpoint_paths paths;
   model_file model;
   training_state state;
+  /// The later ones of the folder that are not whole, each with the reason.
+  std::vector<std::string> passed_over = {};
 };
-checkpoint read_checkpoint(const std::filesystem::path& path);
+
+/// The checkpoint that a path names: a state file, or the latest whole one in a folder. An
+/// input_error if there is none.
+checkpoint read_checkpoint(const std::filesystem::path& path,
+                           non_finite_choice non_finite = non_finite_choice::refuse);
+
+/// Removes what dead runs left that were writing checkpoints into the folder. The caller has the
+/// folder for itself.
+void remove_temporaries(const std::filesystem::path& folder);
 
 }  // namespace gpt2_trainer

@@ -9,7 +9,6 @@
 #include <string>
 #include <system_error>
 
-#include "gpt2/files/checkpoint.hpp"
 #include "gpt2/input_error.hpp"
 #include "gpt2/model/parameters.hpp"
 
@@ -63,12 +62,6 @@ void require_outputs(const run_setup& setup) {
   if (*o.checkpoint_every > 0) {
     require_writable(setup.out, "--out");
     require_space(setup.out, parameter_layout(setup.config).count());
-    if (!setup.state && latest_checkpoint(setup.out)) {
-      throw input_error(
-          "--out must be a folder without checkpoints of another run (--resume goes "
-          "on from them), got " +
-          setup.out.string());
-    }
   }
   require_file(o.log, "--log");
   require_file(o.benchmark_json, "--benchmark-json");

@@ -1,33 +1,16 @@
 #include "gpt2_trainer/training/saving.hpp"
 
-#include <algorithm>
-#include <cmath>
 #include <exception>
 #include <filesystem>
 #include <ratio>
 #include <stdexcept>
 #include <system_error>
-#include <vector>
+#include <utility>
 
 namespace gpt2_trainer {
 namespace {
 
 namespace fs = std::filesystem;
-
-/// Nothing that trying again would mend.
-class broken_model : public std::runtime_error {
- public:
-  using std::runtime_error::runtime_error;
-};
-
-void require_finite(const std::vector<float>& values, const char* what, std::int64_t step) {
-  const auto bad = std::find_if_not(values.begin(), values.end(),
-                                    [](float value) { return std::isfinite(value); });
-  if (bad == values.end()) return;
-  throw broken_model("after step " + std::to_string(step) + " " + what + " must be finite, got " +
-                     std::to_string(*bad) + " at " + std::to_string(bad - values.begin()) +
-                     "; no checkpoint is made of that");
-}
 
 /// The state first: without its model it would be a broken checkpoint.
 void remove(const checkpoint_paths& paths) {
@@ -39,9 +22,7 @@ void remove(const checkpoint_paths& paths) {
 }  // namespace
 
 saver::saver(session& of)
-    : of_(of), wanted_(*of.options.checkpoint_every > 0), saved_(of.steps.done()) {
-  if (wanted_) fs::create_directories(of.setup.out);
-}
+    : of_(of), wanted_(*of.options.checkpoint_every > 0), saved_(of.steps.done()) {}
 
 bool saver::is_due() const {
   return wanted_ && (is_the_step() || is_the_time());
@@ -76,8 +57,8 @@ std::string saver::attempt() {
   std::string failure;
   try {
     write();
-  } catch (const broken_model&) {
-    throw;
+  } catch (const non_finite_error&) {
+    throw;  // nothing that trying again would mend
   } catch (const std::exception& error) {
     failure = "no checkpoint could be written after step " + std::to_string(of_.steps.done()) +
               ": " + error.what();
@@ -89,23 +70,21 @@ std::string saver::attempt() {
 void saver::write() {
   const std::int64_t step = of_.steps.done();
   const model_file model{of_.setup.config, of_.steps.model().parameters()};
-  require_finite(model.parameters, "parameters", step);
-  if (!wanted_) return;
+  if (!wanted_) {
+    return require_finite<non_finite_error>("after step " + std::to_string(step) + " parameters",
+                                            model.parameters, of_.options.non_finite);
+  }
 
   training_state state;
   state.step = step;
   state.loader = of_.steps.place();
   state.data = data_record_to_json(of_.setup.data.training->files());
-  state.model = model_checksum(model.parameters);
   state.options = to_json(of_.options);
   const product_tuner* const products = of_.setup.machine->products();
   if (products != nullptr && of_.options.plans != no_plans) state.plans = products->plans();
   state.moments = of_.steps.model().moments();
-  require_finite(state.moments.m, "AdamW's mean gradients", step);
-  require_finite(state.moments.v, "AdamW's mean squares", step);
-
   const checkpoint_paths paths = checkpoint_at(of_.setup.out, step);
-  write_checkpoint(paths, model, state);
+  write_checkpoint(paths, model, std::move(state), of_.options.non_finite);
   saved_ = step;
   of_.says.checkpoint(step, paths.model.string(), paths.state.string(), step == *of_.options.steps);
 

@@ -12,11 +12,10 @@
 
 namespace gpt2_trainer {
 
-/// The checkpoints of a training. None is made of parameters that are not finite: that is a
-/// std::runtime_error, with or without checkpoints.
+/// The checkpoints of a training. Where parameters are not finite, and that is not allowed, the run
+/// ends with a non_finite_error, with or without checkpoints.
 class saver {
  public:
-  /// Creates the folder.
   explicit saver(session& of);
 
   /// Whether it is the step for a checkpoint, or the time.

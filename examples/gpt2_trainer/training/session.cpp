@@ -19,6 +19,7 @@ void session::begin() {
   if (!setup.machine_note.empty()) {
     says.note("No GPU: training on the CPU reference (" + setup.machine_note + ").");
   }
+  for (const std::string& note : setup.notes) says.note(note);
   says.settings(settings_table(setup, steps.windows()));
   says.memory(steps.model().memory_plan());
   product_tuner* const products = setup.machine->products();
