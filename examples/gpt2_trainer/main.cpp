@@ -11,6 +11,7 @@
 
 #include "gpt2/files/checkpoint.hpp"
 #include "gpt2/input_error.hpp"
+#include "gpt2/machine/threads.hpp"
 #include "gpt2/run/stop_request.hpp"
 #include "options.hpp"
 #include "setup.hpp"
@@ -56,6 +57,7 @@ int complain(const std::exception& error, int status) {
 }  // namespace
 
 int main(int argc, char** argv) {
+  share_processors(argv);
   try {
     return run(argc, argv);
   } catch (const input_error& error) {

@@ -12,6 +12,7 @@
 #include "gpt2/files/debug_state.hpp"
 #include "gpt2/files/model_file.hpp"
 #include "gpt2/machine/machine.hpp"
+#include "gpt2/machine/threads.hpp"
 #include "gpt2/model/gpt2.hpp"
 #include "gpt2/run/option_table.hpp"
 
@@ -139,6 +140,7 @@ const option_table<verify_options> table{
 }  // namespace
 
 int main(int argc, char** argv) {
+  share_processors(argv);
   try {
     verify_options options;
     CLI::App app(summary, "gpt2_verify");

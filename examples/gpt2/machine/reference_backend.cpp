@@ -11,6 +11,7 @@
 #include <omp.h>
 #endif
 
+#include "gpt2/machine/instruction_sets.hpp"
 #include "gpt2/machine/reference_layers.hpp"
 
 namespace gpt2_trainer {
@@ -114,6 +115,7 @@ class reference_backend final : public backend<Real> {
 
 template <class Real>
 std::unique_ptr<backend<Real>> make_reference_backend() {
+  require_instruction_sets();
   return std::make_unique<reference_backend<Real>>();
 }
 

@@ -12,6 +12,8 @@
 #include <llmc/reference/matmul.hpp>
 #include <llmc/reference/residual_layernorm.hpp>
 
+#include "gpt2/machine/instruction_sets.hpp"
+
 namespace gpt2_trainer {
 namespace {
 
@@ -98,6 +100,50 @@ class reference_layers final : public layers<Real> {
 };
 
 }  // namespace
+
+// A macro that is defined becomes 1, the text of any other is its name.
+#define LLMC_TEXT(token) #token
+#define LLMC_IS_DEFINED(macro) (LLMC_TEXT(macro)[0] == '1')
+
+const instruction_set reference_layers_instruction_sets[] = {
+    {"pni", LLMC_IS_DEFINED(__SSE3__)},
+    {"ssse3", LLMC_IS_DEFINED(__SSSE3__)},
+    {"sse4_1", LLMC_IS_DEFINED(__SSE4_1__)},
+    {"sse4_2", LLMC_IS_DEFINED(__SSE4_2__)},
+    {"sse4a", LLMC_IS_DEFINED(__SSE4A__)},
+    {"popcnt", LLMC_IS_DEFINED(__POPCNT__)},
+    {"abm", LLMC_IS_DEFINED(__LZCNT__)},
+    {"movbe", LLMC_IS_DEFINED(__MOVBE__)},
+    {"bmi1", LLMC_IS_DEFINED(__BMI__)},
+    {"bmi2", LLMC_IS_DEFINED(__BMI2__)},
+    {"adx", LLMC_IS_DEFINED(__ADX__)},
+    {"f16c", LLMC_IS_DEFINED(__F16C__)},
+    {"fma", LLMC_IS_DEFINED(__FMA__)},
+    {"fma4", LLMC_IS_DEFINED(__FMA4__)},
+    {"xop", LLMC_IS_DEFINED(__XOP__)},
+    {"tbm", LLMC_IS_DEFINED(__TBM__)},
+    {"avx", LLMC_IS_DEFINED(__AVX__)},
+    {"avx2", LLMC_IS_DEFINED(__AVX2__)},
+    {"avx_vnni", LLMC_IS_DEFINED(__AVXVNNI__)},
+    {"gfni", LLMC_IS_DEFINED(__GFNI__)},
+    {"avx512f", LLMC_IS_DEFINED(__AVX512F__)},
+    {"avx512cd", LLMC_IS_DEFINED(__AVX512CD__)},
+    {"avx512bw", LLMC_IS_DEFINED(__AVX512BW__)},
+    {"avx512dq", LLMC_IS_DEFINED(__AVX512DQ__)},
+    {"avx512vl", LLMC_IS_DEFINED(__AVX512VL__)},
+    {"avx512ifma", LLMC_IS_DEFINED(__AVX512IFMA__)},
+    {"avx512vbmi", LLMC_IS_DEFINED(__AVX512VBMI__)},
+    {"avx512_vbmi2", LLMC_IS_DEFINED(__AVX512VBMI2__)},
+    {"avx512_vnni", LLMC_IS_DEFINED(__AVX512VNNI__)},
+    {"avx512_bitalg", LLMC_IS_DEFINED(__AVX512BITALG__)},
+    {"avx512_vpopcntdq", LLMC_IS_DEFINED(__AVX512VPOPCNTDQ__)},
+    {"avx512_bf16", LLMC_IS_DEFINED(__AVX512BF16__)},
+    {"avx512_fp16", LLMC_IS_DEFINED(__AVX512FP16__)},
+    {"sve", LLMC_IS_DEFINED(__ARM_FEATURE_SVE)},
+    {"sve2", LLMC_IS_DEFINED(__ARM_FEATURE_SVE2)},
+    {"asimddp", LLMC_IS_DEFINED(__ARM_FEATURE_DOTPROD)},
+    {"atomics", LLMC_IS_DEFINED(__ARM_FEATURE_ATOMICS)},
+    {nullptr, false}};
 
 std::unique_ptr<layers<float>> make_reference_layers_of_floats() {
   return std::make_unique<reference_layers<float>>();
