@@ -1,6 +1,20 @@
 # Each header compiles alone, and all of them link into one program twice: every header is also
 # included by one file that includes them all, so a function that lacks `inline` is defined twice.
 # The CUDA files are compiled with -rdc=true, where that holds for device functions too.
+#
+# That file defines, before llmc's headers and after all others, the macros that systems and
+# libraries are known for, so a header that uses such a name does not compile. Where it needs one,
+# as in std::min, it is put in parentheses: (std::min)(a, b).
+
+set(llmc_foreign_macros
+  "min(a,b)" "max(a,b)" small near far hyper interface ERROR NO_ERROR IN OUT OPTIONAL CONST VOID TRUE
+  FALSE DELETE STRICT ABSOLUTE RELATIVE TRANSPARENT OPAQUE pascal cdecl rad1 grp1     # windows.h
+  "major(x)" "minor(x)" "makedev(x,y)" "MIN(a,b)" "MAX(a,b)" "howmany(x,y)" "roundup(x,y)"
+  "isset(a,b)" unix linux B0 B50 B110 ECHO PAGE_SIZE                   # glibc, termios.h, Linux
+  I complex imaginary DOMAIN OVERFLOW UNDERFLOW HUGE                                # C's library
+  None Bool Status Success True False Always Complex Bounds Cursor Window                    # X11
+  slots signals emit "foreach(a,b)" forever                                                   # Qt
+  EPS PI SQ "SQR(x)" "SWAP(a,b)" BLOCK_SIZE WARP_SIZE "CEIL_DIV(a,b)" "CHECK(x)" LOG) # users' own
 
 # llmc_add_header_tests(<program> <file with main or test cases>...)
 function(llmc_add_header_tests name)
@@ -20,9 +34,9 @@ function(llmc_add_header_tests name)
     endif()
     llmc_write_includes("${source}" "${header}")
   endforeach()
-  llmc_write_includes(all.cu "${headers}")
+  llmc_write_includes(all.cu "${headers}" FOREIGN_MACROS)
   list(FILTER headers INCLUDE REGEX "\\.hpp$")
-  llmc_write_includes(all.cpp "${headers}")
+  llmc_write_includes(all.cpp "${headers}" FOREIGN_MACROS)
 
   llmc_add_gpu_test(${name} ${sources} ${ARGN})
   set_target_properties(llmc_test_${name} PROPERTIES CUDA_SEPARABLE_COMPILATION ON)
@@ -32,11 +46,27 @@ function(llmc_add_header_tests name)
   endif()
 endfunction()
 
-# Writes a source file that includes the headers, and adds it to `sources` of the caller.
+# Writes a source file that includes the headers, and adds it to `sources` of the caller. With
+# FOREIGN_MACROS the file defines those, after the headers that llmc's headers include.
 function(llmc_write_includes source headers)
   set(source "${CMAKE_CURRENT_BINARY_DIR}/headers/${source}")
+  set(content)
+  if("FOREIGN_MACROS" IN_LIST ARGN)
+    foreach(header IN LISTS headers)
+      file(STRINGS "${PROJECT_SOURCE_DIR}/include/${header}" lines REGEX "^#include <")
+      list(APPEND content ${lines})
+    endforeach()
+    list(FILTER content EXCLUDE REGEX "<llmc/")
+    list(REMOVE_DUPLICATES content)
+    list(REMOVE_ITEM content "#include <omp.h>")  # which is included with OpenMP only
+    foreach(macro IN LISTS llmc_foreign_macros)
+      string(REGEX REPLACE "\\(.*" "" name "${macro}")
+      list(APPEND content "#undef ${name}" "#define ${macro} %%")  # no code can have that
+    endforeach()
+  endif()
   list(TRANSFORM headers REPLACE "(.+)" "#include <\\1>")
-  list(JOIN headers "\n" content)
-  file(CONFIGURE OUTPUT "${source}" CONTENT "${content}\n" @ONLY)
+  list(JOIN content "\n" content)
+  list(JOIN headers "\n" includes)
+  file(CONFIGURE OUTPUT "${source}" CONTENT "${content}\n${includes}\n" @ONLY)
   set(sources ${sources} "${source}" PARENT_SCOPE)
 endfunction()

@@ -16,8 +16,10 @@ configure_package_config_file(cmake/llmc-config.cmake.in "${PROJECT_BINARY_DIR}/
 # change the API.
 write_basic_package_version_file("${PROJECT_BINARY_DIR}/llmc-config-version.cmake"
   COMPATIBILITY SameMinorVersion ARCH_INDEPENDENT)
+configure_file(cmake/llmc-architectures.cmake "${PROJECT_BINARY_DIR}" COPYONLY)
 install(FILES
   "${PROJECT_BINARY_DIR}/llmc-config.cmake"
   "${PROJECT_BINARY_DIR}/llmc-config-version.cmake"
+  cmake/llmc-architectures.cmake
   DESTINATION "${llmc_package_dir}")
 install(FILES LICENSE DESTINATION "${CMAKE_INSTALL_DATADIR}/licenses/llmc")

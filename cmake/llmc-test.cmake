@@ -69,10 +69,17 @@ function(llmc_any_matches result regex)
   endforeach()
 endfunction()
 
-# A command that must exit with the status given (a number, or `failure` for any but 0) and print
-# what matches the regular expression.
+# llmc_add_expectation(<name> <status> <output> [MOST_LINES <lines>] <command>...): a command that
+# must exit with the status given (a number, or `failure` for any but 0) and print what matches the
+# regular expression, in at most that many lines.
 function(llmc_add_expectation name status output)
+  set(command ${ARGN})
+  set(most_lines)
+  if(ARGV3 STREQUAL "MOST_LINES")
+    list(POP_FRONT command most_lines most_lines)
+  endif()
   add_test(NAME ${name} COMMAND ${CMAKE_COMMAND} "-DSTATUS=${status}" "-DOUTPUT=${output}"
-    -P "${PROJECT_SOURCE_DIR}/tests/support/expect.cmake" -- ${ARGN})
+    "-DMOST_LINES=${most_lines}"
+    -P "${PROJECT_SOURCE_DIR}/tests/support/expect.cmake" -- ${command})
   set_tests_properties(${name} PROPERTIES LABELS cpu)
 endfunction()

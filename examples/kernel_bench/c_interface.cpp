@@ -8,11 +8,12 @@
 #include <string_view>
 
 #include "registry/registry.hpp"
+#include "registry/selection.hpp"
 
 using namespace llmc_registry;
 
 struct kernel_bench_call {
-  const entry* chosen;
+  entry chosen;
   std::unique_ptr<problem> arguments;
 };
 
@@ -29,24 +30,6 @@ Result guarded(Result failed, Body body) {
     error_text = error.what();
     return failed;
   }
-}
-
-bool is_asked_for(const entry& e, std::string_view variant, int block_size, const char* precision) {
-  const std::string arithmetic = e.arithmetic ? to_string(*e.arithmetic) : "";
-  return e.variant == variant && arithmetic == (precision == nullptr ? "" : precision) &&
-         (block_size == 0 ? e.is_default : e.block_size == block_size);
-}
-
-const entry& find_entry(const operation& o, std::string_view variant, int block_size,
-                        const char* precision) {
-  std::string all;
-  for (const entry& e : o.entries) {
-    if (is_asked_for(e, variant, block_size, precision)) return e;
-    all += " " + to_string(e);
-  }
-  throw std::invalid_argument(
-      o.name + " has no " + std::string(variant) + "<" + std::to_string(block_size) + ">" +
-      (precision == nullptr ? "" : std::string(" ") + precision) + ", only" + all);
 }
 
 extents shape_of(const operation& o, const kernel_bench_extent* given, int count) {
@@ -93,17 +76,19 @@ kernel_bench_call* kernel_bench_open(const char* operation_name, const char* var
                                      const kernel_bench_array* arrays, int array_count) {
   return guarded<kernel_bench_call*>(nullptr, [&] {
     const operation& o = operation_named(operation_name);
-    const entry& e = find_entry(o, variant, block_size, precision);
+    const selection wanted{variant, block_size, precision == nullptr ? "" : precision};
+    const entry chosen = select(o, wanted).front();
     named_arrays callers;
     for (int i = 0; i < array_count; ++i) callers[arrays[i].name] = arrays[i].data;
-    return new kernel_bench_call{&e, make_problem(o, shape_of(o, extents, extent_count), callers)};
+    return new kernel_bench_call{chosen,
+                                 make_problem(o, shape_of(o, extents, extent_count), callers)};
   });
 }
 
 int kernel_bench_launch(kernel_bench_call* call, void* stream, int tune) {
   return guarded(1, [&] {
     const auto on = static_cast<cudaStream_t>(stream);
-    const auto launch = [&] { run(*call->chosen, *call->arguments, on); };
+    const auto launch = [&] { run(call->chosen, *call->arguments, on); };
     if (tune != 0) {
       call->arguments->tune(on, launch);
     } else {

@@ -198,7 +198,7 @@ std::int64_t checked_product(const char* function, Extents... extents) {
       throw invalid_argument(std::string(function) + ": an extent must be at least 0, got " +
                              std::to_string(extent));
     }
-    if (extent != 0 && result > std::numeric_limits<std::int64_t>::max() / extent) {
+    if (extent != 0 && result > (std::numeric_limits<std::int64_t>::max)() / extent) {
       throw invalid_argument(std::string(function) +
                              ": the product of the extents must be below 2^63, got " +
                              std::to_string(result) + " * " + std::to_string(extent));

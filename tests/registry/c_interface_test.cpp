@@ -59,13 +59,13 @@ TEST_CASE("the C call refuses what is not in the registry", "[registry]") {
   check_refused(r, "there is no operation matmul;");
   r = {};
   r.variant = "fast";
-  check_refused(r, "matmul_forward has no fast<0> tf32, only automatic<");
+  check_refused(r, "matmul_forward has no fast tf32, only automatic naive");
   r = {};
   r.block_size = 17;
-  check_refused(r, "matmul_forward has no cublaslt<17> tf32, only ");
+  check_refused(r, "matmul_forward has no cublaslt<17> tf32, only cublaslt<");
   r = {};
   r.precision = nullptr;
-  check_refused(r, "matmul_forward has no cublaslt<0>, only ");
+  check_refused(r, "matmul_forward has no cublaslt without a precision, only cublaslt<");
   r = {};
   r.shape.push_back({"heads", 12});
   check_refused(r, "matmul_forward has no extent heads of 12");

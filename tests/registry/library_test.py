@@ -34,7 +34,7 @@ class Calls(unittest.TestCase):
 
     def test_refusals(self):
         for change, text in (({"operation": "matmul"}, "no operation matmul;"),
-                             ({"precision": None}, "no automatic<0>, only"),
+                             ({"precision": None}, "no automatic without a precision, only"),
                              ({"rows": 0}, "no extent rows of 0"),
                              ({"dout": Tensor()}, "no array dout")):
             with self.assertRaisesRegex(Error, text):

@@ -5,6 +5,7 @@
 #include "../support/catch.hpp"
 #include "registry/ladder.hpp"
 #include "registry/registry.hpp"
+#include "registry/selection.hpp"
 
 using namespace llmc_registry;
 
@@ -69,4 +70,31 @@ TEST_CASE("the registry's shapes have the operation's parameters", "[registry]")
     }
     for (const extents& awkward : o.awkward) CHECK(awkward.size() == shape.size());
   }
+}
+
+TEST_CASE("entries are chosen by what is named of them", "[registry]") {
+  const auto names = [](const operation& o, const selection& wanted) {
+    std::string text;
+    for (const entry& e : select(o, wanted)) text += to_string(e) + " ";
+    return text;
+  };
+  operation o;
+  o.name = "plus";
+  o.entries = {{"automatic", 64, true, {}, nullptr},
+               {"naive", 32, false, {}, nullptr},
+               {"naive", 64, true, {}, nullptr}};
+  CHECK(names(o, {}) == "automatic<64> naive<32> naive<64> ");
+  CHECK(names(o, {"naive", {}, {}}) == "naive<32> naive<64> ");
+  CHECK(names(o, {"naive", selection::default_block, {}}) == "naive<64> ");
+  CHECK(names(o, {{}, 64, ""}) == "automatic<64> naive<64> ");
+  CHECK_THROWS_WITH(names(o, {"fast", 64, {}}), "plus has no fast<64>, only automatic naive");
+  CHECK_THROWS_WITH(names(o, {"naive", 128, {}}),
+                    "plus has no naive<128>, only naive<32> naive<64>");
+  CHECK_THROWS_WITH(names(o, {{}, {}, "tf32"}),
+                    "plus has no entry tf32, only automatic<64> naive<32> naive<64>");
+
+  o.entries[0].arithmetic = llmc::precision::ieee;
+  CHECK(names(o, {"automatic", {}, "ieee"}) == "automatic<64> ieee ");
+  CHECK_THROWS_WITH(names(o, {"automatic", {}, ""}),
+                    "plus has no automatic without a precision, only automatic<64> ieee");
 }

@@ -1,8 +1,13 @@
 #!/usr/bin/env python3
-"""Compiles one file that includes every public header with the oldest and the newest nvcc that
-PyPI serves, as C++17, C++20 and C++23. PyPI has no nvcc of CUDA 12, only its headers: these stand
-for CUDA 12 under the oldest nvcc. C++23 needs nvcc 13.1 or later and a host compiler later than
-gcc 12: clang 19. The toolkits are kept in the folder --cache, and only what is missing is fetched.
+"""Compiles every public header with the toolchains that users may have.
+
+With nvcc: one file that includes them all, with the oldest and the newest nvcc that PyPI serves, as
+C++17, C++20 and C++23. PyPI has no nvcc of CUDA 12, only its headers: these stand for CUDA 12 under
+the oldest nvcc. C++23 needs nvcc 13.1 or later and a host compiler later than gcc 12. The toolkits
+are kept in the folder --cache, and only what is missing is fetched.
+
+Without nvcc: the plain C++ headers with g++ and the newest clang that is installed, in each of these
+standards, and with clang the tests of the CPU reference, which instantiate its templates.
 """
 
 import argparse
@@ -42,15 +47,25 @@ TOOLKITS = {
     ],
 }
 
-# Toolkit, host compiler, C++ standard, the least __cplusplus that stands for it, and how far to
-# compile: to an object, or up to the host compiler, for which CUDA 12 has not all it needs.
-CHECKS = [
-    ("nvcc 13.0 over CUDA 12.0's headers", "g++", "17", "201703L", "--cuda"),
-    ("nvcc 13.0 over CUDA 12.0's headers", "g++", "20", "202002L", "--cuda"),
-    ("nvcc 13.5", "g++", "17", "201703L", "--compile"),
-    ("nvcc 13.5", "g++", "20", "202002L", "--compile"),
-    ("nvcc 13.5", "clang++-19", "23", "202302L", "--compile"),
+# Toolkit, host compiler, C++ standard, and how far to compile: to an object, or up to the host
+# compiler, for which CUDA 12 has not all it needs.
+NVCC_CHECKS = [
+    ("nvcc 13.0 over CUDA 12.0's headers", "g++", "17", "--cuda"),
+    ("nvcc 13.0 over CUDA 12.0's headers", "g++", "20", "--cuda"),
+    ("nvcc 13.5", "g++", "17", "--compile"),
+    ("nvcc 13.5", "g++", "20", "--compile"),
+    ("nvcc 13.5", "clang++", "23", "--compile"),
 ]
+CPLUSPLUS = {"17": "201703L", "20": "202002L", "23": "202100L"}  # gcc 12 has a draft of C++23
+
+
+def newest_clang():
+    """The newest clang++-N on PATH; N is at least 19, the first that nvcc takes for C++23."""
+    for version in range(99, 18, -1):
+        found = shutil.which(f"clang++-{version}")
+        if found:
+            return found
+    sys.exit("there is no clang++-19 or later: apt-get install clang-19")
 
 
 def unpack(wheel, files, toolkit):
@@ -91,44 +106,94 @@ def install(packages, cache):
     return toolkit
 
 
-def every_public_header():
+def public_headers(*patterns):
     include = ROOT / "include"
-    headers = [*include.glob("llmc/*.[hc]*"), *include.glob("llmc/reference/*.hpp"),
-               *include.glob("llmc/device/**/*.cuh")]
-    return sorted(header.relative_to(include).as_posix() for header in headers)
+    return sorted(header.relative_to(include).as_posix()
+                  for pattern in patterns for header in include.glob(pattern))
 
 
-def check(toolkit, host_compiler, standard, cplusplus, step):
-    """Whether it compiles, what the compiler says and the seconds that it takes."""
-    lines = [f"#include <{header}>" for header in every_public_header()]
-    lines.append(f"static_assert(__cplusplus >= {cplusplus});")
+PLAIN = ("llmc/*.hpp", "llmc/reference/*.hpp")
+CUDA = ("llmc/*.cuh", "llmc/device/**/*.cuh")
+
+
+def including(headers, standard):
+    lines = [f"#include <{header}>" for header in headers]
+    lines.append(f"static_assert(__cplusplus >= {CPLUSPLUS[standard]});")
+    return "\n".join(lines) + "\n"
+
+
+def compile_text(name, text, command):
+    """Whether `command` compiles that text, what the compiler says and the seconds that it takes."""
     with tempfile.TemporaryDirectory() as folder:
-        source = pathlib.Path(folder) / "every_public_header.cu"
-        source.write_text("\n".join(lines) + "\n")
+        source = pathlib.Path(folder) / name
+        source.write_text(text)
         begin = time.monotonic()
-        run = subprocess.run(
-            [toolkit / "bin" / "nvcc", f"-std=c++{standard}", "-ccbin", host_compiler,
-             "-gencode=arch=compute_90a,code=compute_90a", "--Werror=all-warnings",
-             "-I", ROOT / "include", step, source, "-o", pathlib.Path(folder) / "output"],
-            stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+        run = subprocess.run([*command, source, "-o", pathlib.Path(folder) / "output"],
+                             stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
         return run.returncode == 0, run.stdout, time.monotonic() - begin
 
 
+def check_nvcc(toolkit, host_compiler, standard, step):
+    # nvcc 13.5 knows clang up to 21.
+    command = [toolkit / "bin" / "nvcc", f"-std=c++{standard}", "-ccbin", host_compiler,
+               "-allow-unsupported-compiler", "-gencode=arch=compute_90a,code=compute_90a",
+               "--Werror=all-warnings", "-I", ROOT / "include", step]
+    return compile_text("every_public_header.cu",
+                        including(public_headers(*PLAIN, *CUDA), standard), command)
+
+
+def host_command(compiler, standard, cuda_headers):
+    return [compiler, f"-std=c++{standard}", "-Wall", "-Wextra", "-Wconversion", "-Wshadow",
+            "-Werror", "-I", ROOT / "include", "-isystem", cuda_headers, "-fsyntax-only"]
+
+
+def check_host(compiler, standard, cuda_headers):
+    command = host_command(compiler, standard, cuda_headers)
+    return compile_text("every_plain_header.cpp", including(public_headers(*PLAIN), standard),
+                        [*command, "-Wpedantic", "-Wsign-conversion"])
+
+
+def check_reference(compiler, cuda_headers):
+    """As check_host, for the files that instantiate what is in the CPU reference."""
+    begin = time.monotonic()
+    version = "2" if pathlib.Path("/usr/include/catch2/catch.hpp").exists() else "3"
+    run = subprocess.run(
+        [*host_command(compiler, "20", cuda_headers),
+         f"-DLLMC_CATCH_VERSION={version}", "-I", ROOT / "examples",
+         *(ROOT / "tests" / "reference").glob("*.cpp")],
+        stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+    return run.returncode == 0, run.stdout, time.monotonic() - begin
+
+
 def main():
-    parser = argparse.ArgumentParser(description=__doc__)
+    parser = argparse.ArgumentParser(description=__doc__,
+                                     formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--cache", type=pathlib.Path,
                         default=pathlib.Path.home() / ".cache" / "llmc" / "toolkits")
     parser.add_argument("--jobs", type=int, default=2)
+    parser.add_argument("--only-host", action="store_true", help="leave nvcc out")
     arguments = parser.parse_args()
 
+    clang = newest_clang()
     toolkits = {name: install(packages, arguments.cache) for name, packages in TOOLKITS.items()}
+    headers = toolkits["nvcc 13.5"] / "include"
     failed = 0
     with concurrent.futures.ThreadPoolExecutor(arguments.jobs) as pool:
-        results = [pool.submit(check, toolkits[one[0]], *one[1:]) for one in CHECKS]
-        for (name, host_compiler, standard, *_), result in zip(CHECKS, results):
+        results = []
+        for compiler in ("g++", clang):
+            for standard in CPLUSPLUS:
+                results.append((f"{compiler}, C++{standard}",
+                                pool.submit(check_host, compiler, standard, headers)))
+        results.append((f"{clang}, tests/reference",
+                        pool.submit(check_reference, clang, headers)))
+        for name, host_compiler, standard, step in [] if arguments.only_host else NVCC_CHECKS:
+            host_compiler = clang if host_compiler == "clang++" else host_compiler
+            results.append((f"{name}, {host_compiler}, C++{standard}",
+                            pool.submit(check_nvcc, toolkits[name], host_compiler, standard, step)))
+        for label, result in results:
             compiles, output, seconds = result.result()
             verdict = f"compiles in {seconds:.0f} s" if compiles else "does not compile:"
-            print(f"{name}, {host_compiler}, C++{standard}: {verdict}", flush=True)
+            print(f"{label}: {verdict}", flush=True)
             if not compiles:
                 print(output[:4000], flush=True)
                 failed += 1

@@ -86,7 +86,7 @@ void launch(const launch_config& config, void (*kernel)(Parameters...), Argument
   if (config.blocks <= 0) return;
   allow_dynamic_shared_memory(config.function, reinterpret_cast<const void*>(kernel),
                               config.shared_bytes);
-  constexpr std::int64_t most_blocks = std::numeric_limits<std::int32_t>::max();
+  constexpr std::int64_t most_blocks = (std::numeric_limits<std::int32_t>::max)();
   cudaLaunchConfig_t attributes{};
   attributes.gridDim =
       dim3(static_cast<unsigned>(config.blocks < most_blocks ? config.blocks : most_blocks));

@@ -21,7 +21,7 @@ void global_norm(clip_state* result, const Real* grads, std::int64_t count, floa
   for (std::int64_t i = 0; i < count; ++i) squares += static_cast<double>(grads[i]) * grads[i];
   const double norm = std::sqrt(squares);
   const bool finite = std::isfinite(static_cast<float>(norm));
-  const double scale = max_norm > 0 ? std::min(1.0, max_norm / norm) : 1.0;
+  const double scale = max_norm > 0 ? (std::min)(1.0, max_norm / norm) : 1.0;
   *result = {static_cast<float>(norm), finite ? static_cast<float>(scale) : 0.0f, finite ? 1 : 0};
 }
 

@@ -24,7 +24,7 @@ struct softmax_statistics {
 template <class Real>
 softmax_statistics softmax_row_statistics(const Real* row, std::int64_t count) {
   double max = -std::numeric_limits<double>::infinity();
-  for (std::int64_t i = 0; i < count; ++i) max = std::max(max, static_cast<double>(row[i]));
+  for (std::int64_t i = 0; i < count; ++i) max = (std::max)(max, static_cast<double>(row[i]));
   double sum = 0;
   for (std::int64_t i = 0; i < count; ++i) sum += std::exp(row[i] - max);
   return {max, sum};

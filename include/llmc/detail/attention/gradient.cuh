@@ -47,7 +47,7 @@ std::size_t attention_gradient_bytes(const char* function, attention_shape shape
     const std::size_t delta = attention_delta_bytes(function, shape);
     return chosen == Variant::naive ? delta : delta + flash_sums_bytes(function, shape);
   };
-  return std::max(gradients(), column_sum_workspace_bytes(function, qkv_rows(shape), 1));
+  return (std::max)(gradients(), column_sum_workspace_bytes(function, qkv_rows(shape), 1));
 }
 
 /// One call of attention_backward: its arguments, except those that only some variants take.

@@ -71,7 +71,7 @@ void move_heads(const char* function, float* out, const float* inp, attention_sh
 inline std::int64_t position_floats(attention_shape shape, int parts) {
   return parts * shape.heads * shape.head_size;
 }
-inline constexpr std::int64_t most_position_floats = std::numeric_limits<std::int32_t>::max();
+inline constexpr std::int64_t most_position_floats = (std::numeric_limits<std::int32_t>::max)();
 
 /// In the layout by position a block moves one run of floats; in the layout by head its vectors lie
 /// a whole head apart.

@@ -75,12 +75,12 @@ constexpr auto engines_or_rung() {
 /// so that later runs are as aligned as the first, and the rows of a partial column sum stay
 /// together.
 inline std::int64_t rows_of_a_run(matmul_shape shape) {
-  constexpr std::int64_t most_elements = std::numeric_limits<std::int32_t>::max();
+  constexpr std::int64_t most_elements = (std::numeric_limits<std::int32_t>::max)();
   constexpr std::int64_t aligned = 2 * products::column_sum_rows;
-  const std::int64_t most = most_elements / std::max(shape.channels, shape.out_channels);
+  const std::int64_t most = most_elements / (std::max)(shape.channels, shape.out_channels);
   if (most >= aligned) return most / aligned * aligned;
   if (most >= products::column_sum_rows) return products::column_sum_rows;
-  return std::max(most, std::int64_t{1});
+  return (std::max)(most, std::int64_t{1});
 }
 
 /// Calls `body(first_row, rows)` for runs of rows: some kernels of cuBLASLt index with 32 bits.
@@ -88,7 +88,7 @@ template <class Body>
 void for_each_row_run(matmul_shape shape, Body body) {
   const std::int64_t run = rows_of_a_run(shape);
   for (std::int64_t first = 0; first < shape.rows; first += run) {
-    body(first, std::min(shape.rows - first, run));
+    body(first, (std::min)(shape.rows - first, run));
   }
 }
 

@@ -64,7 +64,7 @@ class row_group {
   }
 
   __device__ __forceinline__ float sum(float value) const { return reduce(value, plus_operator{}); }
-  __device__ __forceinline__ float max(float value) const {
+  __device__ __forceinline__ float(max)(float value) const {
     return reduce(value, maximum_operator{});
   }
 

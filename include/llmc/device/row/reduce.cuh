@@ -32,7 +32,7 @@ struct plus_operator {
 struct maximum_operator {
   template <class T>
   __device__ T operator()(T a, T b) const {
-    return max(a, b);
+    return (max)(a, b);
   }
   __device__ static float neutral() { return minus_infinity(); }
 };
@@ -89,7 +89,7 @@ class block_reducer {
     return result;
   }
   __device__ T sum(T value) { return reduce(value, plus_operator{}); }
-  __device__ T max(T value) { return reduce(value, maximum_operator{}); }
+  __device__ T(max)(T value) { return reduce(value, maximum_operator{}); }
 
  private:
   template <class Operator>

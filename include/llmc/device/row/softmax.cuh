@@ -71,7 +71,7 @@ __device__ __forceinline__ softmax_statistics softmax_row_statistics(const Group
       }
       softmax_add(share, packs);
     });
-    const float max = group.max(share.max);
+    const float max = (group.max)(share.max);
     return {max, group.sum(share.sum * expf(share.max - softmax_shift(max)))};
   } else {
     float share = minus_infinity();
@@ -79,7 +79,7 @@ __device__ __forceinline__ softmax_statistics softmax_row_statistics(const Group
 #pragma unroll
       for (int i = 0; i < where.width; ++i) share = fmaxf(share, x[i]);
     });
-    const float max = group.max(share);
+    const float max = (group.max)(share);
     float sum = 0.0f;
     const auto add = [&](auto& x, auto where) {
 #pragma unroll

@@ -179,9 +179,9 @@ __device__ __forceinline__ void multiply_rows(
     const mma_tile_reader<Features>& reader) {
   using traits = precision_traits<Arithmetic>;
   constexpr int in_flight = MTiles == 1 && NTiles % 4 == 0 ? 4 : 2;
-  mma_accumulators<MTiles, NTiles> small;
+  mma_accumulators<MTiles, NTiles> corrections;
   set_zero<MTiles, NTiles>(scores);
-  if constexpr (traits::is_split) set_zero<MTiles, NTiles>(small);
+  if constexpr (traits::is_split) set_zero<MTiles, NTiles>(corrections);
 #pragma unroll
   for (int step = 0; step < Features / 16; ++step) {
     operand_fragment<Arithmetic, 4> a[MTiles][2];
@@ -210,7 +210,7 @@ __device__ __forceinline__ void multiply_rows(
         };
         if constexpr (traits::is_split) {
           for_each_tile([&](int m, int n) {
-            traits::multiply(small[m][n0 + n], a[m][half].low, b[n][half].high);
+            traits::multiply(corrections[m][n0 + n], a[m][half].low, b[n][half].high);
           });
         }
         for_each_tile([&](int m, int n) {
@@ -218,7 +218,7 @@ __device__ __forceinline__ void multiply_rows(
         });
         if constexpr (traits::is_split) {
           for_each_tile([&](int m, int n) {
-            traits::multiply(small[m][n0 + n], a[m][half].high, b[n][half].low);
+            traits::multiply(corrections[m][n0 + n], a[m][half].high, b[n][half].low);
           });
         }
       }
@@ -230,7 +230,7 @@ __device__ __forceinline__ void multiply_rows(
 #pragma unroll
       for (int n = 0; n < NTiles; ++n) {
 #pragma unroll
-        for (int i = 0; i < 4; ++i) scores[m][n][i] += small[m][n][i];
+        for (int i = 0; i < 4; ++i) scores[m][n][i] += corrections[m][n][i];
       }
     }
   }
@@ -281,7 +281,7 @@ __device__ __forceinline__ void multiply_column_block(mma_accumulators<MTiles, F
                                                       const mma_tile_reader<Features>& reader,
                                                       int block, Factor factor) {
   using traits = precision_traits<Arithmetic>;
-  mma_accumulators<MTiles, Tiles> large, small;
+  mma_accumulators<MTiles, Tiles> large, corrections;
   const auto for_each_sum = [&](auto body) {
 #pragma unroll
     for (int m = 0; m < MTiles; ++m) {
@@ -294,7 +294,7 @@ __device__ __forceinline__ void multiply_column_block(mma_accumulators<MTiles, F
   };
   if constexpr (traits::is_split) {
     set_zero<MTiles, Tiles>(large);
-    set_zero<MTiles, Tiles>(small);
+    set_zero<MTiles, Tiles>(corrections);
   } else {
     for_each_sum([&](int m, int, int i, float& sum) { sum *= factor(m, i / 2); });
   }
@@ -313,8 +313,10 @@ __device__ __forceinline__ void multiply_column_block(mma_accumulators<MTiles, F
       }
     };
     if constexpr (traits::is_split) {
-      for_each_tile([&](int m, int n) { traits::multiply(small[m][n], p[m].low, b[n].high); });
-      for_each_tile([&](int m, int n) { traits::multiply(small[m][n], p[m].high, b[n].low); });
+      for_each_tile(
+          [&](int m, int n) { traits::multiply(corrections[m][n], p[m].low, b[n].high); });
+      for_each_tile(
+          [&](int m, int n) { traits::multiply(corrections[m][n], p[m].high, b[n].low); });
       for_each_tile([&](int m, int n) { traits::multiply(large[m][n], p[m].high, b[n].high); });
     } else {
       for_each_tile(
@@ -323,7 +325,7 @@ __device__ __forceinline__ void multiply_column_block(mma_accumulators<MTiles, F
   }
   if constexpr (traits::is_split) {
     for_each_sum([&](int m, int n, int i, float& sum) {
-      sum = fmaf(sum, factor(m, i / 2), large[m][n][i] + small[m][n][i]);
+      sum = fmaf(sum, factor(m, i / 2), large[m][n][i] + corrections[m][n][i]);
     });
   }
 }

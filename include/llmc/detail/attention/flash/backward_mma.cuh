@@ -99,7 +99,7 @@ __device__ __forceinline__ void flash_backward_queries_block(
   const int block_row = (row_blocks - 1 - block.row_block) * Tiles::rows;
   const int first_row = block_row + warp * Tiles::rows_per_warp;
   const int last_row = first_row + Tiles::rows_per_warp - 1;
-  const int end = min(block_row + Tiles::rows, p.positions);
+  const int end = (min)(block_row + Tiles::rows, p.positions);
 
   tile_stream<Tiles, tile_order::forwards> tiles({k, head.qkv_stride}, {v, head.qkv_stride}, 0);
   tiles.load_next(p, 0, shared);

@@ -250,7 +250,7 @@ class flash_attention {
                     const Arrays& arrays, bool wide, bool early = false) const {
     const std::int64_t heads = shape_.batch * shape_.heads;
     const std::int64_t row_blocks = ceil_div(shape_.sequence, Tiles::rows);
-    const std::int64_t at_once = std::numeric_limits<std::int32_t>::max() / row_blocks;
+    const std::int64_t at_once = (std::numeric_limits<std::int32_t>::max)() / row_blocks;
     flash_problem p{};
     p.heads_together = heads_together(Tiles::features);
     p.positions = static_cast<int>(shape_.sequence);

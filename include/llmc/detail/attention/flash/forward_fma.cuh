@@ -79,7 +79,7 @@ __global__ void __launch_bounds__(Tiles::threads)
   const vectors k{q.first + head.channels, head.qkv_stride};
   const vectors v{k.first + head.channels, head.qkv_stride};
   const int first_row = (row_blocks - 1 - block.row_block) * Tiles::rows;
-  const int end = min(first_row + Tiles::rows, p.positions);
+  const int end = (min)(first_row + Tiles::rows, p.positions);
   begin_tile<Tiles, Tiles::rows>(p, queries, q, first_row);
   begin_tile<Tiles, Tiles::inner>(p, keys, k, 0);
 

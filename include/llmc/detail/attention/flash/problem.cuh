@@ -89,7 +89,7 @@ struct flash_block {
     const int blocks_per_group = p.heads_together * blocks_per_head;
     const int group = id / blocks_per_group;
     const int first = group * p.heads_together;
-    const int heads_here = min(p.heads_together, p.head_count - first);
+    const int heads_here = (min)(p.heads_together, p.head_count - first);
     const int within = id - group * blocks_per_group;
     row_block = within / heads_here;
     head = p.first_head + first + (within - row_block * heads_here);

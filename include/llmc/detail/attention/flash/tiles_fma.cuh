@@ -202,13 +202,13 @@ __device__ __forceinline__ void fma_columns(typename Tiles::row_sums& sums, cons
 template <class Tiles>
 __device__ __forceinline__ int seen_keys(int first_query, int first_key) {
   const int end_query = first_query + fma_thread<Tiles>{}.first_row + Tiles::rows_per_warp;
-  return min(Tiles::inner, end_query - first_key);
+  return (min)(Tiles::inner, end_query - first_key);
 }
 
 /// The tile's first query that sees a row of this warp, where rows are keys.
 template <class Tiles>
 __device__ __forceinline__ int first_seeing_query(int first_key, int first_query) {
-  return max(0, first_key + fma_thread<Tiles>{}.first_row - first_query);
+  return (max)(0, first_key + fma_thread<Tiles>{}.first_row - first_query);
 }
 
 /// Stores the sums times `factor(i)` as rows of a head; its position 0 lies at `matrix`.

@@ -61,7 +61,7 @@ class stopwatch {
     int l2_bytes = 0;
     check_cuda(function, "asking for the size of the L2 cache",
                cudaDeviceGetAttribute(&l2_bytes, cudaDevAttrL2CacheSize, device));
-    flush_bytes_ = 2 * static_cast<std::size_t>(std::max(l2_bytes, 1 << 20));
+    flush_bytes_ = 2 * static_cast<std::size_t>((std::max)(l2_bytes, 1 << 20));
     flush_ = allocate_zeroed(function, "allocating memory to flush the L2 cache", flush_bytes_);
     for (event_owner* event : {&begin_, &end_}) {
       cudaEvent_t handle = nullptr;

@@ -27,14 +27,14 @@ inline bool is_16_byte_operand(const products::operand& m, std::int64_t outers,
 }
 
 /// How many slices to cut sums into, so that results of few tiles fill the card: the number that
-/// `slots` blocks at a time finish in the fewest rounds. A slice costs a pass over its sums, and it
-/// must have some length.
-inline int slices_of(const products::product& p, std::int64_t tiles, int slots) {
+/// `at_once` blocks at a time finish in the fewest rounds. A slice costs a pass over its sums, and
+/// it must have some length.
+inline int slices_of(const products::product& p, std::int64_t tiles, int at_once) {
   constexpr int most_slices = 8;
   constexpr std::int64_t shortest = 1024;
   constexpr double cost_of_slice = 0.02;  // of a round
   int best = 1;
-  double best_rounds = static_cast<double>(ceil_div(tiles, slots));
+  double best_rounds = static_cast<double>(ceil_div(tiles, at_once));
   for (int slices = 2; slices <= most_slices; ++slices) {
     const double bytes = static_cast<double>(p.rows) * static_cast<double>(p.columns) *
                          static_cast<double>(sizeof(float)) * slices;
@@ -42,7 +42,7 @@ inline int slices_of(const products::product& p, std::int64_t tiles, int slots) 
         bytes > static_cast<double>(products::resources::workspace_bytes)) {
       break;
     }
-    const double rounds = static_cast<double>(ceil_div(tiles * slices, slots)) / slices;
+    const double rounds = static_cast<double>(ceil_div(tiles * slices, at_once)) / slices;
     if (rounds + cost_of_slice * slices < best_rounds) {
       best_rounds = rounds + cost_of_slice * slices;
       best = slices;

@@ -94,7 +94,7 @@ class tile_walk {
     const std::int32_t tile = (end_ - 1) / schedule_.chunks;
     place(part, schedule_.whole_tiles + tile);
     part.first_on_line = tile * schedule_.chunks;
-    part.begin = max(begin_ - part.first_on_line, 0);
+    part.begin = (max)(begin_ - part.first_on_line, 0);
     part.end = end_ - part.first_on_line;
     end_ = part.first_on_line + part.begin;
     return true;
@@ -113,7 +113,7 @@ class tile_walk {
     const std::int32_t group_tiles = schedule_.group * schedule_.column_tiles;
     const std::int32_t group = tile / group_tiles;
     const std::int32_t first_row = group * schedule_.group;
-    const std::int32_t rows = min(schedule_.row_tiles - first_row, schedule_.group);
+    const std::int32_t rows = (min)(schedule_.row_tiles - first_row, schedule_.group);
     const std::int32_t in_group = tile - group * group_tiles;
     part.row = first_row + in_group % rows;
     part.column = in_group / rows;

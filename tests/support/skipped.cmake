@@ -1,0 +1,26 @@
+# Says why test cases were skipped, after ctest's summary, which only names tests. Reads what the
+# programs printed (main.cpp) in ctest's last log in BUILD_DIR, which may still have its temporary
+# name.
+cmake_minimum_required(VERSION 3.25)
+
+set(log "${BUILD_DIR}/Testing/Temporary/LastTest.log")
+if(EXISTS "${log}.tmp")
+  string(APPEND log ".tmp")
+endif()
+if(NOT EXISTS "${log}")
+  return()
+endif()
+file(STRINGS "${log}" lines REGEX "^SKIPPED: .* \\(.*\\)$")
+if(NOT lines)
+  return()
+endif()
+list(TRANSFORM lines REPLACE "^SKIPPED: [^(]*\\((.*)\\)$" "\\1" OUTPUT_VARIABLE reasons)
+message("\nWhy test cases were skipped:")
+while(reasons)
+  list(GET reasons 0 reason)
+  list(LENGTH reasons before)
+  list(REMOVE_ITEM reasons "${reason}")
+  list(LENGTH reasons after)
+  math(EXPR count "${before} - ${after}")
+  message("  ${reason}: ${count}")
+endwhile()
