@@ -94,8 +94,11 @@ class dinp_sums {
     Row(channels).store(own_);
   }
 
-  __device__ __forceinline__ void add(Row& dinp) const {
-    dinp.visit([&](auto& x, auto where) { device::store_or_add(own_ + where.column, x, true); });
+  __device__ __forceinline__ void add(const Row& dinp) const {
+    Row total(channels_);
+    total.load(own_);
+    total.add(dinp);
+    total.store(own_);
   }
 
   /// Writes the block's sums. Every thread of the block must call it.
@@ -120,7 +123,7 @@ struct no_dinp_sums {
   static std::size_t shared_bytes(std::int64_t) { return 0; }
   __device__ __forceinline__ no_dinp_sums(float*, int) {}
   template <class Row>
-  __device__ __forceinline__ void add(Row&) const {}
+  __device__ __forceinline__ void add(const Row&) const {}
   __device__ __forceinline__ void finish(float*) const {}
 };
 
@@ -177,11 +180,12 @@ __global__ void __launch_bounds__(BlockSize, BlockSize <= (Floats <= 24 ? 256 : 
     registers d(channels), x(channels);
     d.load(a.dout + offset);
     x.load(a.inp + offset);
-    if (a.addend != nullptr) {
-      d.for_each_place([&](auto where) { device::prefetch(a.addend + offset + where.column); });
+    const float* addend = a.addend_at(offset);
+    if (addend != nullptr) {
+      d.for_each_place([&](auto where) { device::prefetch(addend + where.column); });
     }
-    device::layernorm_gradient(group, a.dinp + offset, a.addend_at(offset), d, x, a.weight,
-                               channels, {a.mean[row], a.rstd[row]},
+    device::layernorm_gradient(group, a.dinp + offset, addend, d, x, a.weight, channels,
+                               {a.mean[row], a.rstd[row]},
                                [&](auto where, const auto& dout, const auto& norm) {
                                  auto& dweight = sums[0].at(where);
                                  auto& dbias = sums[1].at(where);

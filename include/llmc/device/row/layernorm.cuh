@@ -82,21 +82,18 @@ __device__ __forceinline__ void layernorm_gradient(const Group& group, float* di
                                                    row_statistics statistics, AddTerms add_terms) {
   float dnorm_sum = 0.0f;
   float dnorm_norm_sum = 0.0f;
-  // Turns inp into norm, and dout into the part of dinp that needs no sums. One pack after the
-  // other: weights of more packs at once would not fit in the registers.
+  // Turns inp into norm and dout into dnorm. One pack after the other: weights of more packs at
+  // once would not fit in the registers.
   const auto begin = [&](auto& d, auto& x, auto where, auto add) {
     const auto w = at(weight, where);
-    pack<decltype(where)::width> result = {};
-    if (addend != nullptr) result = at(addend, where);
 #pragma unroll
     for (int i = 0; i < where.width; ++i) x[i] = (x[i] - statistics.mean) * statistics.rstd;
     add(where, d, x);
 #pragma unroll
     for (int i = 0; i < where.width; ++i) {
-      const float dnorm = d[i] * w[i];
-      dnorm_sum += dnorm;
-      dnorm_norm_sum += dnorm * x[i];
-      d[i] = result[i] + dnorm * statistics.rstd;
+      d[i] *= w[i];
+      dnorm_sum += d[i];
+      dnorm_norm_sum += d[i] * x[i];
     }
   };
   dout.update([&](auto& d, auto where) {
@@ -106,16 +103,20 @@ __device__ __forceinline__ void layernorm_gradient(const Group& group, float* di
   const float scale = statistics.rstd / static_cast<float>(channels);
   const float shift = group.sum(dnorm_sum) * scale;
   const float slope = group.sum(dnorm_norm_sum) * scale;
-  const auto finish = [&](auto& d, auto where) {
+  const auto finish = [&](auto& d, auto where, bool inside) {
     auto&& x = at(inp, where);
     if constexpr (!Dout::keeps) begin(d, x, where, no_terms{});
+    pack<decltype(where)::width> rest = {};
+    if (addend != nullptr && inside) rest = at(addend, where);
 #pragma unroll
-    for (int i = 0; i < where.width; ++i) d[i] -= shift + x[i] * slope;
+    for (int i = 0; i < where.width; ++i) {
+      d[i] = (rest[i] + d[i] * statistics.rstd) - (shift + x[i] * slope);
+    }
   };
   if constexpr (Dout::keeps) {
-    dout.write_kept(dinp, finish);
+    dout.write_all(dinp, finish);
   } else {
-    dout.write(dinp, finish);
+    dout.write(dinp, [&](auto& d, auto where) { finish(d, where, true); });
   }
 }
 
