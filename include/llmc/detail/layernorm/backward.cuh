@@ -180,21 +180,30 @@ __global__ void __launch_bounds__(BlockSize, BlockSize <= (Floats <= 24 ? 256 : 
     registers d(channels), x(channels);
     d.load(a.dout + offset);
     x.load(a.inp + offset);
-    const float* addend = a.addend_at(offset);
-    if (addend != nullptr) {
-      d.for_each_place([&](auto where) { device::prefetch(addend + where.column); });
-    }
-    device::layernorm_gradient(group, a.dinp + offset, addend, d, x, a.weight, channels,
-                               {a.mean[row], a.rstd[row]},
-                               [&](auto where, const auto& dout, const auto& norm) {
-                                 auto& dweight = sums[0].at(where);
-                                 auto& dbias = sums[1].at(where);
+    const auto differentiate = [&](const auto& addend) {
+      device::layernorm_gradient(group, a.dinp + offset, addend, d, x, a.weight, channels,
+                                 {a.mean[row], a.rstd[row]},
+                                 [&](auto where, const auto& dout, const auto& norm) {
+                                   auto& dweight = sums[0].at(where);
+                                   auto& dbias = sums[1].at(where);
 #pragma unroll
-                                 for (int i = 0; i < Width; ++i) {
-                                   dbias[i] += dout[i];
-                                   dweight[i] += dout[i] * norm[i];
-                                 }
-                               });
+                                   for (int i = 0; i < Width; ++i) {
+                                     dbias[i] += dout[i];
+                                     dweight[i] += dout[i] * norm[i];
+                                   }
+                                 });
+    };
+    const float* addend = a.addend_at(offset);
+    if constexpr (Floats <= 16) {  // there are registers for one row more
+      registers kept_addend(channels);
+      if (addend != nullptr) kept_addend.load(addend);
+      differentiate(kept_addend);
+    } else {
+      if (addend != nullptr) {
+        d.for_each_place([&](auto where) { device::prefetch(addend + where.column); });
+      }
+      differentiate(addend);
+    }
     sums_of_dinp.add(d);
   });
 

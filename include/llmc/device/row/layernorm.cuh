@@ -61,6 +61,20 @@ __device__ __forceinline__ void layernorm_write(float* out, Row& row, const Weig
   });
 }
 
+/// What is added at a place: of an array, which may be null and then means 0, or of a row. Nothing
+/// is loaded from an array where the place is not `inside` its row.
+template <class Place>
+__device__ __forceinline__ pack<Place::width> addend_at(const float* array, Place where,
+                                                        bool inside) {
+  pack<Place::width> x = {};
+  if (array != nullptr && inside) x = at(array, where);
+  return x;
+}
+template <class Row, class Place>
+__device__ __forceinline__ pack<Place::width> addend_at(const Row& row, Place where, bool) {
+  return row.at(where);
+}
+
 /// For layernorm_gradient where the terms of the parameters' gradients are not wanted.
 struct no_terms {
   template <class Place, class Pack>
@@ -72,12 +86,13 @@ struct no_terms {
 ///     norm = (inp - mean) * rstd,  dnorm = dout * weight
 ///     dinp = rstd * (dnorm - sum(dnorm) / C - norm * sum(dnorm * norm) / C) + addend
 ///
-/// Rows that keep changes are used up: `dout` becomes dinp and `inp` becomes norm. `addend` may be
-/// null, which means 0. `addend` and dout may alias `dinp`. `add_terms(where, dout, norm)` gets
-/// every pack: the gradient of bias is the sum of dout, that of weight the sum of dout * norm.
-template <class Group, class Dout, class Inp, class Count, class AddTerms>
+/// Rows that keep changes are used up: `dout` becomes dinp and `inp` becomes norm. `addend` is an
+/// array, a row, or null, which means 0. `addend` and dout may alias `dinp`. `add_terms(where,
+/// dout, norm)` gets every pack: the gradient of bias is the sum of dout, that of weight the sum of
+/// dout * norm.
+template <class Group, class Addend, class Dout, class Inp, class Count, class AddTerms>
 __device__ __forceinline__ void layernorm_gradient(const Group& group, float* dinp,
-                                                   const float* addend, Dout& dout, Inp& inp,
+                                                   const Addend& addend, Dout& dout, Inp& inp,
                                                    const float* weight, Count channels,
                                                    row_statistics statistics, AddTerms add_terms) {
   float dnorm_sum = 0.0f;
@@ -106,8 +121,7 @@ __device__ __forceinline__ void layernorm_gradient(const Group& group, float* di
   const auto finish = [&](auto& d, auto where, bool inside) {
     auto&& x = at(inp, where);
     if constexpr (!Dout::keeps) begin(d, x, where, no_terms{});
-    pack<decltype(where)::width> rest = {};
-    if (addend != nullptr && inside) rest = at(addend, where);
+    const auto rest = addend_at(addend, where, inside);
 #pragma unroll
     for (int i = 0; i < where.width; ++i) {
       d[i] = (rest[i] + d[i] * statistics.rstd) - (shift + x[i] * slope);
