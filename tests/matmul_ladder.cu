@@ -1,20 +1,19 @@
-// The rungs of the ladder: products that are kernels of their own, and sums of bias gradients.
+// The rungs of the ladder: products that are kernels of their own.
 #include <llmc/matmul.cuh>
 #include <llmc/matmul_bias.cuh>
-#include <llmc/reference/matmul.hpp>
 
 #include <cmath>
+#include <cstddef>
+#include <cstdint>
 #include <limits>
 #include <memory>
 #include <vector>
 
 #include "support/compare.hpp"
 #include "support/gpu.cuh"
+#include "support/linear_case.hpp"
 #include "support/product_case.cuh"
-#include "support/random.hpp"
-#include "support/refusal.hpp"
 #include "support/sizes.hpp"
-#include "support/spoilt_arguments.hpp"
 
 using namespace llmc_test;
 using llmc::accumulation;
@@ -24,43 +23,8 @@ using llmc::matmul_context;
 using llmc::matmul_forward_variant;
 using llmc::matmul_shape;
 using llmc::precision;
-using llmc::row_shape;
 
 namespace {
-
-struct linear_case {
-  matmul_shape shape;
-  std::vector<float> inp, weight, bias, residual, dout;
-  std::vector<double> out, dinp, dweight, dbias;
-
-  explicit linear_case(matmul_shape s)
-      : shape(s),
-        inp(random_normal(s.rows * s.channels, 1)),
-        weight(random_normal(s.out_channels * s.channels, 2)),
-        bias(random_normal(s.out_channels, 3)),
-        residual(random_normal(s.rows * s.out_channels, 4)),
-        dout(random_normal(s.rows * s.out_channels, 5)) {
-    compute();
-  }
-
-  /// What the arrays, which may have been changed, should give.
-  void compute() {
-    const std::vector<double> x = widen(inp), w = widen(weight), b = widen(bias), d = widen(dout);
-    out.resize(dout.size());
-    dinp.resize(inp.size());
-    dweight.resize(weight.size());
-    dbias.resize(bias.size());
-    llmc::reference::matmul_forward(out.data(), x.data(), w.data(), b.data(), shape);
-    llmc::reference::matmul_backward(dinp.data(), dweight.data(), dbias.data(), d.data(), x.data(),
-                                     w.data(), shape, accumulation::overwrite);
-  }
-
-  std::vector<double> out_and_residual() const {
-    std::vector<double> sum = out;
-    for (std::size_t i = 0; i < sum.size(); ++i) sum[i] += residual[i];
-    return sum;
-  }
-};
 
 /// Tails of every tile in every extent, and sums of several parts.
 const std::vector<matmul_shape>& shapes() {
@@ -321,53 +285,6 @@ TEST_CASE("wmma has only tf32", "[matmul_ladder]") {
   CHECK_THROWS_AS((llmc::matmul_residual_forward<matmul_forward_variant::wmma>(
                       some, some, some, some, nullptr, {2, 2, 2}, precision::ieee, context, s)),
                   llmc::unsupported);
-}
-
-// ---- bias gradients ----
-
-TEMPLATE_TEST_CASE_SIG("matmul_bias_backward agrees with the reference", "[matmul_ladder]",
-                       ((matmul_bias_backward_variant Variant, int BlockSize), Variant, BlockSize),
-                       (matmul_bias_backward_variant::automatic, 256),
-                       (matmul_bias_backward_variant::column_per_block, 32),
-                       (matmul_bias_backward_variant::column_per_block, 1024),
-                       (matmul_bias_backward_variant::warp_columns, 96),
-                       (matmul_bias_backward_variant::two_stage, 128)) {
-  LLMC_REQUIRE_GPU();
-  constexpr bool has_scratch = Variant == matmul_bias_backward_variant::automatic ||
-                               Variant == matmul_bias_backward_variant::two_stage;
-  const accumulation mode = GENERATE(accumulation::overwrite, accumulation::add);
-  for (const row_shape shape :
-       std::vector<row_shape>{{0, 5}, {1, 1}, {31, 33}, {1025, 32}, {7, 50257}, {4099, 65}}) {
-    for (const int misalignment : {0, 1}) {
-      INFO("rows " << shape.rows << ", OC " << shape.channels << ", misalignment " << misalignment);
-      const std::vector<float> values = random_normal(shape.rows * shape.channels, 1);
-      std::vector<double> wanted(static_cast<std::size_t>(shape.channels), 0.0);
-      for (std::size_t i = 0; i < values.size(); ++i) wanted[i % wanted.size()] += values[i];
-      const buffer<float> dout(values, misalignment);
-      const buffer<unsigned char> workspace(
-          static_cast<std::int64_t>(llmc::matmul_bias_backward_workspace_bytes(shape)));
-      output dbias(shape.channels, mode, misalignment);
-      run({&dbias}, [&](cudaStream_t s) {
-        llmc::matmul_bias_backward<Variant, BlockSize>(
-            dbias, has_scratch ? scratch_in(workspace) : llmc::workspace{},
-            shape.rows > 0 ? dout.get() : nullptr, shape, mode, s);
-      });
-      CHECK(workspace.guards_intact());
-      check_close("dbias", dbias.values(), expected_gradient(wanted, mode),
-                  sum_tolerance(shape.rows, 4.0));
-    }
-  }
-}
-
-TEST_CASE("matmul_bias_backward refuses what it cannot do", "[matmul_ladder]") {
-  constexpr row_shape shape{3, 2};
-  check_refusals("llmc::matmul_bias_backward", llmc::matmul_bias_backward<>, array{"dbias"},
-                 needed_scratch{llmc::matmul_bias_backward_workspace_bytes(shape)}, array{"dout"},
-                 shape, accumulation::add, nullptr);
-  check_refused("llmc::matmul_bias_backward_workspace_bytes: channels must be at least 1, got 0",
-                [] {
-                  llmc::matmul_bias_backward_workspace_bytes({1, 0});
-                });
 }
 
 // ---- large ----

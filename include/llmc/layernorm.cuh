@@ -17,7 +17,7 @@
 #include <llmc/detail/launch.cuh>
 #include <llmc/detail/layernorm/backward.cuh>
 #include <llmc/detail/layernorm/forward.cuh>
-#include <llmc/detail/layernorm/launch.cuh>
+#include <llmc/detail/layernorm/launch_backward.cuh>
 #include <llmc/detail/layernorm/naive.cuh>
 #include <llmc/detail/namespace.hpp>
 #include <llmc/types.hpp>

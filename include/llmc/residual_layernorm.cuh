@@ -18,7 +18,7 @@
 #include <llmc/detail/launch.cuh>
 #include <llmc/detail/layernorm/backward.cuh>
 #include <llmc/detail/layernorm/forward.cuh>
-#include <llmc/detail/layernorm/launch.cuh>
+#include <llmc/detail/layernorm/launch_backward.cuh>
 #include <llmc/detail/namespace.hpp>
 #include <llmc/detail/residual_forward.cuh>
 #include <llmc/detail/residual_layernorm/thread_per_row.cuh>

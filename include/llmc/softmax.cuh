@@ -222,11 +222,12 @@ __global__ void __launch_bounds__(Scores::most_threads, Scores::blocks)
   group.for_each_row(shape.rows, [&](std::int64_t row) {
     const std::int64_t offset = row * shape.channels;
     const float* d = dout + offset;
+    auto p = Scores::row(rows + static_cast<int>(shape.channels), out + offset, shape.channels);
     if constexpr (Scores::on_chip) {
       device::begin_to_copy_row<Scores::most_threads>(rows, d, static_cast<int>(shape.channels));
+      device::finish_copies();
       d = rows;
     }
-    auto p = Scores::row(rows + static_cast<int>(shape.channels), out + offset, shape.channels);
     device::softmax_gradient(group, typename Scores::out{dinp + offset}, d, p);
   });
 }

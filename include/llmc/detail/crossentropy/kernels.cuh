@@ -58,9 +58,9 @@ __global__ void __launch_bounds__(Scores::most_threads, Scores::blocks)
   group.for_each_row(shape.rows, [&](std::int64_t row) {
     const std::int64_t offset = row * shape.padded_vocabulary;
     const std::int32_t target = targets[row];
+    const float dloss = device::dloss_at(dlosses, row);  // here, or the row's loads wait for it
     if (device::has_target(shape, target)) {
       auto scores = Scores::row(rest_of_row, logits + offset, shape.vocabulary);
-      const float dloss = device::dloss_at(dlosses, row);
       const auto statistics = device::softmax_row_statistics<Scores::sum>(group, scores);
       device::crossentropy_gradient<Scores::sum>(group, dlogits + offset, scores, statistics,
                                                  target, dloss, shape);

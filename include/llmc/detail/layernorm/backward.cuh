@@ -94,8 +94,11 @@ class dinp_sums {
     Row(channels).store(own_);
   }
 
-  __device__ __forceinline__ void add(Row& dinp) const {
-    dinp.visit([&](auto& x, auto where) { device::store_or_add(own_ + where.column, x, true); });
+  __device__ __forceinline__ void add(const Row& dinp) const {
+    Row total(channels_);
+    total.load(own_);
+    total.add(dinp);
+    total.store(own_);
   }
 
   /// Writes the block's sums. Every thread of the block must call it.
@@ -120,7 +123,7 @@ struct no_dinp_sums {
   static std::size_t shared_bytes(std::int64_t) { return 0; }
   __device__ __forceinline__ no_dinp_sums(float*, int) {}
   template <class Row>
-  __device__ __forceinline__ void add(Row&) const {}
+  __device__ __forceinline__ void add(const Row&) const {}
   __device__ __forceinline__ void finish(float*) const {}
 };
 
@@ -177,20 +180,30 @@ __global__ void __launch_bounds__(BlockSize, BlockSize <= (Floats <= 24 ? 256 : 
     registers d(channels), x(channels);
     d.load(a.dout + offset);
     x.load(a.inp + offset);
-    if (a.addend != nullptr) {
-      d.for_each_place([&](auto where) { device::prefetch(a.addend + offset + where.column); });
-    }
-    device::layernorm_gradient(group, a.dinp + offset, a.addend_at(offset), d, x, a.weight,
-                               channels, {a.mean[row], a.rstd[row]},
-                               [&](auto where, const auto& dout, const auto& norm) {
-                                 auto& dweight = sums[0].at(where);
-                                 auto& dbias = sums[1].at(where);
+    const auto differentiate = [&](const auto& addend) {
+      device::layernorm_gradient(group, a.dinp + offset, addend, d, x, a.weight, channels,
+                                 {a.mean[row], a.rstd[row]},
+                                 [&](auto where, const auto& dout, const auto& norm) {
+                                   auto& dweight = sums[0].at(where);
+                                   auto& dbias = sums[1].at(where);
 #pragma unroll
-                                 for (int i = 0; i < Width; ++i) {
-                                   dbias[i] += dout[i];
-                                   dweight[i] += dout[i] * norm[i];
-                                 }
-                               });
+                                   for (int i = 0; i < Width; ++i) {
+                                     dbias[i] += dout[i];
+                                     dweight[i] += dout[i] * norm[i];
+                                   }
+                                 });
+    };
+    const float* addend = a.addend_at(offset);
+    if constexpr (Floats <= 16) {  // there are registers for one row more
+      registers kept_addend(channels);
+      if (addend != nullptr) kept_addend.load(addend);
+      differentiate(kept_addend);
+    } else {
+      if (addend != nullptr) {
+        d.for_each_place([&](auto where) { device::prefetch(addend + where.column); });
+      }
+      differentiate(addend);
+    }
     sums_of_dinp.add(d);
   });
 

@@ -280,5 +280,23 @@ void launch_layernorm_forward_shared(const char* function, const char* variant,
   });
 }
 
+// ---- what layernorm_forward and residual_layernorm_forward share ----
+
+/// Launches warp_per_row, row_in_registers or the choice between them.
+template <auto Variant, int BlockSize, class Input>
+void launch_layernorm_forward(const char* function, const layernorm_forward_arrays<Input>& a,
+                              row_shape shape, float epsilon, cudaStream_t stream) {
+  using variant = decltype(Variant);
+  if constexpr (Variant == variant::warp_per_row) {
+    launch_layernorm_forward_by_warps<BlockSize>(function, a, shape, epsilon, stream);
+  } else if (fits_row_registers(shape.channels, BlockSize)) {
+    launch_layernorm_forward_registers<BlockSize>(function, a, shape, epsilon, stream);
+  } else if constexpr (Variant == variant::row_in_registers) {
+    refuse_row(function, to_string(Variant), shape.channels, BlockSize);
+  } else {
+    launch_layernorm_forward_by_warps<BlockSize>(function, a, shape, epsilon, stream);
+  }
+}
+
 }  // namespace detail
 LLMC_NAMESPACE_END

@@ -78,8 +78,8 @@ class row_group {
   /// once.
   template <class Body>
   __device__ __forceinline__ static void for_each_row(std::int64_t rows, Body body) {
-    const int groups = is_block ? 1 : block_size() / size();
-    const int own = is_block ? 0 : static_cast<int>(threadIdx.x) / size();
+    const unsigned groups = is_block ? 1u : static_cast<unsigned>(block_size() / size());
+    const unsigned own = is_block ? 0u : threadIdx.x / static_cast<unsigned>(size());
     const std::int64_t step = static_cast<std::int64_t>(gridDim.x) * groups;
     for (std::int64_t row = static_cast<std::int64_t>(blockIdx.x) * groups + own; row < rows;
          row += step) {

@@ -61,6 +61,20 @@ __device__ __forceinline__ void layernorm_write(float* out, Row& row, const Weig
   });
 }
 
+/// What is added at a place: of an array, which may be null and then means 0, or of a row. Nothing
+/// is loaded from an array where the place is not `inside` its row.
+template <class Place>
+__device__ __forceinline__ pack<Place::width> addend_at(const float* array, Place where,
+                                                        bool inside) {
+  pack<Place::width> x = {};
+  if (array != nullptr && inside) x = at(array, where);
+  return x;
+}
+template <class Row, class Place>
+__device__ __forceinline__ pack<Place::width> addend_at(const Row& row, Place where, bool) {
+  return row.at(where);
+}
+
 /// For layernorm_gradient where the terms of the parameters' gradients are not wanted.
 struct no_terms {
   template <class Place, class Pack>
@@ -72,31 +86,29 @@ struct no_terms {
 ///     norm = (inp - mean) * rstd,  dnorm = dout * weight
 ///     dinp = rstd * (dnorm - sum(dnorm) / C - norm * sum(dnorm * norm) / C) + addend
 ///
-/// Rows that keep changes are used up: `dout` becomes dinp and `inp` becomes norm. `addend` may be
-/// null, which means 0. `addend` and dout may alias `dinp`. `add_terms(where, dout, norm)` gets
-/// every pack: the gradient of bias is the sum of dout, that of weight the sum of dout * norm.
-template <class Group, class Dout, class Inp, class Count, class AddTerms>
+/// Rows that keep changes are used up: `dout` becomes dinp and `inp` becomes norm. `addend` is an
+/// array, a row, or null, which means 0. `addend` and dout may alias `dinp`. `add_terms(where,
+/// dout, norm)` gets every pack: the gradient of bias is the sum of dout, that of weight the sum of
+/// dout * norm.
+template <class Group, class Addend, class Dout, class Inp, class Count, class AddTerms>
 __device__ __forceinline__ void layernorm_gradient(const Group& group, float* dinp,
-                                                   const float* addend, Dout& dout, Inp& inp,
+                                                   const Addend& addend, Dout& dout, Inp& inp,
                                                    const float* weight, Count channels,
                                                    row_statistics statistics, AddTerms add_terms) {
   float dnorm_sum = 0.0f;
   float dnorm_norm_sum = 0.0f;
-  // Turns inp into norm, and dout into the part of dinp that needs no sums. One pack after the
-  // other: weights of more packs at once would not fit in the registers.
+  // Turns inp into norm and dout into dnorm. One pack after the other: weights of more packs at
+  // once would not fit in the registers.
   const auto begin = [&](auto& d, auto& x, auto where, auto add) {
     const auto w = at(weight, where);
-    pack<decltype(where)::width> result = {};
-    if (addend != nullptr) result = at(addend, where);
 #pragma unroll
     for (int i = 0; i < where.width; ++i) x[i] = (x[i] - statistics.mean) * statistics.rstd;
     add(where, d, x);
 #pragma unroll
     for (int i = 0; i < where.width; ++i) {
-      const float dnorm = d[i] * w[i];
-      dnorm_sum += dnorm;
-      dnorm_norm_sum += dnorm * x[i];
-      d[i] = result[i] + dnorm * statistics.rstd;
+      d[i] *= w[i];
+      dnorm_sum += d[i];
+      dnorm_norm_sum += d[i] * x[i];
     }
   };
   dout.update([&](auto& d, auto where) {
@@ -106,16 +118,19 @@ __device__ __forceinline__ void layernorm_gradient(const Group& group, float* di
   const float scale = statistics.rstd / static_cast<float>(channels);
   const float shift = group.sum(dnorm_sum) * scale;
   const float slope = group.sum(dnorm_norm_sum) * scale;
-  const auto finish = [&](auto& d, auto where) {
+  const auto finish = [&](auto& d, auto where, bool inside) {
     auto&& x = at(inp, where);
     if constexpr (!Dout::keeps) begin(d, x, where, no_terms{});
+    const auto rest = addend_at(addend, where, inside);
 #pragma unroll
-    for (int i = 0; i < where.width; ++i) d[i] -= shift + x[i] * slope;
+    for (int i = 0; i < where.width; ++i) {
+      d[i] = (rest[i] + d[i] * statistics.rstd) - (shift + x[i] * slope);
+    }
   };
   if constexpr (Dout::keeps) {
-    dout.write_kept(dinp, finish);
+    dout.write_all(dinp, finish);
   } else {
-    dout.write(dinp, finish);
+    dout.write(dinp, [&](auto& d, auto where) { finish(d, where, true); });
   }
 }
 

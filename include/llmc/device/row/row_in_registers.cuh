@@ -57,7 +57,7 @@ class row_in_registers {
   __device__ __forceinline__ void for_each_place(Body body) const {
 #pragma unroll
     for (int k = 0; k < packs; ++k) {
-      const int c = (Group::rank() + k * Group::size()) * Width;
+      const int c = column(k);
       if (c < count_) body(place{c, k});
     }
   }
@@ -75,15 +75,23 @@ class row_in_registers {
     visit(body);
     store(out);
   }
-  /// The same for a body that reads kept packs only: none is left out, so nothing branches.
+  /// The same without branches between the packs, so that the loads of several are on their way at
+  /// once: `body(x, where, inside)` gets packs past the row's end, too, and must not load there.
   template <class Body>
-  __device__ __forceinline__ void write_kept(float* out, Body body) {
+  __device__ __forceinline__ void write_all(float* out, Body body) {
 #pragma unroll
-    for (int k = 0; k < packs; ++k) body(values_[k], place{0, k});
+    for (int k = 0; k < packs; ++k) {
+      const int c = column(k);
+      body(values_[k], place{c, k}, c < count_);
+    }
     store(out);
   }
 
  private:
+  __device__ __forceinline__ static int column(int k) {
+    return (Group::rank() + k * Group::size()) * Width;
+  }
+
   pack<Width> values_[packs] = {};
   int count_;
 };

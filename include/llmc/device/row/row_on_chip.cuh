@@ -29,8 +29,8 @@ constexpr int blocks_with_row_on_chip(int block_size) {
   return block_size <= 512 ? 512 / block_size : 1;
 }
 
-/// Begins to copy this thread's packs of a row, from column `first` on. They are the packs that
-/// row_on_chip will show this thread; it waits for all copies that the thread began.
+/// Begins to copy this thread's packs of a row, from column `first` on: the packs that a
+/// row_on_chip shows this thread.
 template <int BlockSize>
 __device__ __forceinline__ void begin_to_copy_row(float* shared, const float* row, int count,
                                                   int first = 0) {
@@ -63,7 +63,6 @@ class row_on_chip {
     for (int k = 0; k < registers; ++k) {
       if (column(k) < count) kept_[k] = load<4>(row + column(k));
     }
-    finish_copies();
   }
 
   __device__ __forceinline__ std::int64_t end() const {
@@ -112,6 +111,7 @@ class row_on_chip {
       mask(kept_[k], column(k));
       body(kept_[k], place{column(k), count_});
     }
+    finish_copies();  // not earlier: the compiler would let the loads above wait for the copies
     for (int c = column(registers); c < count_; c += BlockSize * 4) {
       auto x = load<4>(shared_ + (c - first_in_shared));
       mask(x, c);

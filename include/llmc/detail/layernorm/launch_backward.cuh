@@ -1,6 +1,6 @@
 /// @file
-/// What layernorm and residual_layernorm share on the host: checks, and the variants that both have
-/// under the same names.
+/// What layernorm_backward and residual_layernorm_backward share on the host: checks, and the
+/// variants that both have under the same names.
 #pragma once
 
 #include <llmc/detail/cuda_only.hpp>
@@ -8,7 +8,6 @@
 #include <llmc/detail/bias_gradient.cuh>
 #include <llmc/detail/checks.hpp>
 #include <llmc/detail/layernorm/backward.cuh>
-#include <llmc/detail/layernorm/forward.cuh>
 #include <llmc/detail/layernorm/naive.cuh>
 #include <llmc/detail/namespace.hpp>
 #include <llmc/detail/row/in_registers.cuh>
@@ -16,22 +15,6 @@
 
 LLMC_NAMESPACE_BEGIN
 namespace detail {
-
-/// Launches warp_per_row, row_in_registers or the choice between them.
-template <auto Variant, int BlockSize, class Input>
-void launch_layernorm_forward(const char* function, const layernorm_forward_arrays<Input>& a,
-                              row_shape shape, float epsilon, cudaStream_t stream) {
-  using variant = decltype(Variant);
-  if constexpr (Variant == variant::warp_per_row) {
-    launch_layernorm_forward_by_warps<BlockSize>(function, a, shape, epsilon, stream);
-  } else if (fits_row_registers(shape.channels, BlockSize)) {
-    launch_layernorm_forward_registers<BlockSize>(function, a, shape, epsilon, stream);
-  } else if constexpr (Variant == variant::row_in_registers) {
-    refuse_row(function, to_string(Variant), shape.channels, BlockSize);
-  } else {
-    launch_layernorm_forward_by_warps<BlockSize>(function, a, shape, epsilon, stream);
-  }
-}
 
 /// Checks the arguments of layernorm_backward and residual_layernorm_backward, which call the
 /// layer's input by different names.
