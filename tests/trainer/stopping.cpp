@@ -137,9 +137,11 @@ TEST_CASE("stopping: a signal that is ignored at the start stays ignored", "[sto
 TEST_CASE("stopping: the checkpoint comes before validation, which a signal ends", "[stopping]") {
   const temporary_folder folder;
   write_text(folder / "text", std::string(4'000'000, 'x'));
-  running_train running(folder.path(),
-                        tiny_run({"--data", "text", "--val-fraction", "0.5", "--val-batches", "0",
-                                  "--steps", "1", "--out", "run", "--log", "log"}));
+  running_train running(
+      folder.path(),
+      {"--layers", "1", "--heads", "2",    "--channels",     "8",   "--context",     "8",
+       "-b",       "2", "--data",  "text", "--val-fraction", "0.5", "--val-batches", "0",
+       "--steps",  "1", "--out",   "run",  "--log",          "log"});
   REQUIRE(wait_until([&] { return !log_lines(folder / "log", "model").empty(); }));
   running.send(SIGTERM);
   const program_result stopped = running.wait();
