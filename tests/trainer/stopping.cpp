@@ -147,9 +147,9 @@ TEST_CASE("stopping: the checkpoint comes before validation, which a signal ends
   const program_result stopped = running.wait();
   CHECK(stopped.status == 128 + SIGTERM);
   CHECK(log_lines(folder / "log", "validation_loss").empty());
-  contains(stopped.output, "gave up the validation, after ");
-  contains(stopped.output, " of 125000 batches, after step 1");
-  contains(stopped.output, "gave up the sample after step 1");
+  contains(stopped.output, "step 1: gave up the validation after ");
+  contains(stopped.output, " of 125000 batches");
+  contains(stopped.output, "step 1: gave up the sample");
   CHECK(fs::exists(folder / "run/state_00000001.bin"));
 }
 
