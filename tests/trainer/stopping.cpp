@@ -198,23 +198,6 @@ TEST_CASE("stopping: data that fail in the middle leave a checkpoint", "[stoppin
   check_that_nothing_is_lost(folder, data);
 }
 
-TEST_CASE("stopping: a checkpoint that cannot be written costs neither run nor others",
-          "[stopping]") {
-  const temporary_folder folder;
-  const std::string blocked = GENERATE("model_00000004.bin", "model_00000006.bin");
-  fs::create_directories(folder / "run" / blocked);
-  const program_result result = run_train(
-      folder.path(),
-      plain_run({"--steps", "6", "--checkpoint-every", "2", "--out", "run", "--log", "log"}));
-  CHECK(result.status == 1);
-  contains(result.errors, blocked);
-  contains(result.output, "; the run goes on");
-  CHECK(log_lines(folder / "log", "loss").size() == 6);
-  CHECK(log_lines(folder / "log", "model").size() == 2);
-  fs::remove_all(folder / "run" / blocked);
-  CHECK(run_train(folder.path(), {"--resume", "run", "--steps", "7"}).status == 0);
-}
-
 TEST_CASE("stopping: a model that learnt nothing or is broken is a failure", "[stopping]") {
   const temporary_folder folder;
   const auto failure = [&](const std::vector<std::string>& arguments) {
@@ -233,7 +216,7 @@ TEST_CASE("stopping: a model that learnt nothing or is broken is a failure", "[s
   for (const char* checkpoints : {"1", "0"}) {
     contains(failure(tiny_run({"--steps", "1", "--lr", "3.4e38", "--weight-decay", "100", "--out",
                                "b", "--checkpoint-every", checkpoints})),
-             "after step 1 parameters must be finite, got ");
+             "parameters must be finite, got inf");
   }
   CHECK_FALSE(fs::exists(folder / "b/model_00000001.bin"));
 }
