@@ -44,7 +44,7 @@ int run(int argc, char** argv) {
   run_setup setup = parsed.options.resume ? resume(argc, argv, parsed.options)
                                           : prepare(parsed.options, std::nullopt);
   const bool saves = *setup.options.checkpoint_every > 0;
-  stop_request stop("gpt2_train", saves ? "writing a checkpoint" : "finishing a step");
+  const stop_request stop("gpt2_train", saves ? "writing a checkpoint" : "finishing a step");
   const run_end end = train(std::move(setup), stop);
   return end == run_end::stopped ? 128 + stop.signal() : 0;
 }

@@ -18,7 +18,7 @@ constexpr int most_skips_in_a_row = 10;
 
 class training {
  public:
-  training(run_setup setup, stop_request& stop)
+  training(run_setup setup, const stop_request& stop)
       : session_(std::move(setup), stop), saver_(session_), last_(*session_.options.steps) {}
 
   run_end run() {
@@ -100,7 +100,7 @@ class training {
 
 }  // namespace
 
-run_end train(run_setup setup, stop_request& stop) {
+run_end train(run_setup setup, const stop_request& stop) {
   if (setup.options.benchmark) return benchmark(std::move(setup), stop);
   if (setup.options.profile) return profile(std::move(setup), stop);
   return training(std::move(setup), stop).run();

@@ -12,6 +12,6 @@ namespace gpt2_trainer {
 /// writes a checkpoint of the steps that it did, however it ends. Throws std::runtime_error if
 /// data cannot be read any more, if a checkpoint could not be written, if the last step or ten in a
 /// row were skipped, or if the model is not finite.
-run_end train(run_setup setup, stop_request& stop);
+run_end train(run_setup setup, const stop_request& stop);
 
 }  // namespace gpt2_trainer

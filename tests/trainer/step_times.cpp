@@ -18,7 +18,7 @@ TEST_CASE("step times: on a machine that queues nothing, each step is timed by i
   options.out = (folder / "run").string();
   options.layers = 1;
   options.heads = 2;
-  options.channels = 32;
+  options.channels = 16;
   options.context = 64;
   options.total_batch = 2048;  // two micro-batches
   options.steps = 20;

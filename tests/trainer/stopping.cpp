@@ -137,17 +137,19 @@ TEST_CASE("stopping: a signal that is ignored at the start stays ignored", "[sto
 TEST_CASE("stopping: the checkpoint comes before validation, which a signal ends", "[stopping]") {
   const temporary_folder folder;
   write_text(folder / "text", std::string(4'000'000, 'x'));
-  running_train running(folder.path(),
-                        tiny_run({"--data", "text", "--val-fraction", "0.5", "--val-batches", "0",
-                                  "--steps", "1", "--out", "run", "--log", "log"}));
+  running_train running(
+      folder.path(),
+      {"--layers", "1", "--heads", "2",    "--channels",     "8",   "--context",     "8",
+       "-b",       "2", "--data",  "text", "--val-fraction", "0.5", "--val-batches", "0",
+       "--steps",  "1", "--out",   "run",  "--log",          "log"});
   REQUIRE(wait_until([&] { return !log_lines(folder / "log", "model").empty(); }));
   running.send(SIGTERM);
   const program_result stopped = running.wait();
   CHECK(stopped.status == 128 + SIGTERM);
   CHECK(log_lines(folder / "log", "validation_loss").empty());
-  contains(stopped.output, "gave up the validation, after ");
-  contains(stopped.output, " of 125000 batches, after step 1");
-  contains(stopped.output, "gave up the sample after step 1");
+  contains(stopped.output, "step 1: gave up the validation after ");
+  contains(stopped.output, " of 125000 batches");
+  contains(stopped.output, "step 1: gave up the sample");
   CHECK(fs::exists(folder / "run/state_00000001.bin"));
 }
 
@@ -196,23 +198,6 @@ TEST_CASE("stopping: data that fail in the middle leave a checkpoint", "[stoppin
   check_that_nothing_is_lost(folder, data);
 }
 
-TEST_CASE("stopping: a checkpoint that cannot be written costs neither run nor others",
-          "[stopping]") {
-  const temporary_folder folder;
-  const std::string blocked = GENERATE("model_00000004.bin", "model_00000006.bin");
-  fs::create_directories(folder / "run" / blocked);
-  const program_result result = run_train(
-      folder.path(),
-      plain_run({"--steps", "6", "--checkpoint-every", "2", "--out", "run", "--log", "log"}));
-  CHECK(result.status == 1);
-  contains(result.errors, blocked);
-  contains(result.output, "; the run goes on");
-  CHECK(log_lines(folder / "log", "loss").size() == 6);
-  CHECK(log_lines(folder / "log", "model").size() == 2);
-  fs::remove_all(folder / "run" / blocked);
-  CHECK(run_train(folder.path(), {"--resume", "run", "--steps", "7"}).status == 0);
-}
-
 TEST_CASE("stopping: a model that learnt nothing or is broken is a failure", "[stopping]") {
   const temporary_folder folder;
   const auto failure = [&](const std::vector<std::string>& arguments) {
@@ -231,7 +216,7 @@ TEST_CASE("stopping: a model that learnt nothing or is broken is a failure", "[s
   for (const char* checkpoints : {"1", "0"}) {
     contains(failure(tiny_run({"--steps", "1", "--lr", "3.4e38", "--weight-decay", "100", "--out",
                                "b", "--checkpoint-every", checkpoints})),
-             "after step 1 parameters must be finite, got ");
+             "parameters must be finite, got inf");
   }
   CHECK_FALSE(fs::exists(folder / "b/model_00000001.bin"));
 }

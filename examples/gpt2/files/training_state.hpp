@@ -17,7 +17,7 @@ namespace gpt2_trainer {
 struct training_state {
   std::int64_t step = 0;  ///< steps that were done
   loader_state loader;
-  std::string data;     ///< fingerprint of the training tokens
+  std::string data;     ///< the record of the training data's files, as JSON
   std::string model;    ///< checksum of the model's file that this state belongs to
   std::string options;  ///< the run's options, as JSON
   std::string plans;    ///< of its matrix products; empty where they were not tuned

@@ -60,7 +60,7 @@ stop_request::stop_request(const std::string& program, const std::string& doing)
   second_answer = "\n" + program + ": still " + doing + "; once more ends it at once\n";
 }
 
-void stop_request::listen() {
+void stop_request::listen() const {
   constexpr std::array signals{SIGINT, SIGTERM, SIGHUP, SIGPIPE};
   struct sigaction ours {};
   ours.sa_handler = handle;

@@ -20,7 +20,7 @@ class stop_request {
   stop_request& operator=(const stop_request&) = delete;
 
   /// Before this, signals end the program as usual.
-  void listen();
+  void listen() const;
 
   bool is_made() const { return signal() != 0; }
   /// The first signal that came; 0: none.

@@ -14,7 +14,7 @@ namespace {
 
 /// What was not finished says so, since nothing else would.
 void give_up(session& of, const std::string& what) {
-  of.says.note("gave up " + what + " after step " + std::to_string(of.steps.done()));
+  of.says.note("step " + std::to_string(of.steps.done()) + ": gave up " + what);
 }
 
 }  // namespace
@@ -26,8 +26,8 @@ bool validate(session& of) {
   loss_sum total{0, 0};
   for (std::size_t i = 0; i < set.size(); ++i) {
     if (of.stop.is_made()) {
-      give_up(of, "the validation, after " + std::to_string(i) + " of " +
-                      std::to_string(set.size()) + " batches,");
+      give_up(of, "the validation after " + std::to_string(i) + " of " +
+                      std::to_string(set.size()) + " batches");
       return true;
     }
     const evaluation_batch part = set[i];

@@ -24,7 +24,7 @@ std::vector<double> time_steps(session& of, std::int64_t last) {
 
 }  // namespace
 
-run_end benchmark(run_setup setup, stop_request& stop) {
+run_end benchmark(run_setup setup, const stop_request& stop) {
   session of(std::move(setup), stop);
   of.begin();
   const std::vector<double> seconds = time_steps(of, *of.options.steps);
@@ -46,7 +46,7 @@ run_end benchmark(run_setup setup, stop_request& stop) {
   return run_end::done;
 }
 
-run_end profile(run_setup setup, stop_request& stop) {
+run_end profile(run_setup setup, const stop_request& stop) {
   const measured_rates ceilings =
       setup.machine->measure_rates();  // before a model takes the memory
   session of(std::move(setup), stop);

@@ -8,7 +8,7 @@
 #include "gpt2_trainer/report/settings.hpp"
 
 namespace gpt2_trainer {
-session::session(run_setup begun_with, stop_request& stop_when)
+session::session(run_setup begun_with, const stop_request& stop_when)
     : setup(std::move(begun_with)),
       options(setup.options),
       stop(stop_when),

@@ -12,7 +12,7 @@ namespace gpt2_trainer {
 enum class run_end { done, stopped };
 
 struct session {
-  session(run_setup begun_with, stop_request& stop_when);
+  session(run_setup begun_with, const stop_request& stop_when);
   session(const session&) = delete;
   session& operator=(const session&) = delete;
 
@@ -27,7 +27,7 @@ struct session {
 
   run_setup setup;
   const run_options& options;  ///< those of the setup
-  stop_request& stop;
+  const stop_request& stop;
   step_queue steps;
   report says;
 };
