@@ -57,7 +57,7 @@ std::unique_ptr<run_folder> run_folder::make_default() {
   }
 }
 
-void require_room(const fs::path& folder, const checkpoint* resumed) {
+void require_room(const fs::path& folder, const checkpoint* resumed, std::int64_t done) {
   const std::vector<std::int64_t> steps = steps_in(folder);
   if (steps.empty()) return;
   if (resumed == nullptr || !fs::equivalent(folder, resumed->paths.state.parent_path())) {
@@ -66,8 +66,8 @@ void require_room(const fs::path& folder, const checkpoint* resumed) {
         "got " +
         folder.string());
   }
-  const auto later = std::count_if(steps.begin(), steps.end(),
-                                   [&](std::int64_t step) { return step > resumed->state.step; });
+  const auto later =
+      std::count_if(steps.begin(), steps.end(), [done](std::int64_t step) { return step > done; });
   // What was passed over is not whole.
   if (static_cast<std::size_t>(later) <= resumed->passed_over.size()) return;
   throw input_error("--out must be a folder without checkpoints later than " +

@@ -2,6 +2,7 @@
 /// The folder to which a run writes its checkpoints.
 #pragma once
 
+#include <cstdint>
 #include <filesystem>
 #include <memory>
 #include <optional>
@@ -38,9 +39,10 @@ class run_folder {
   folder_lock lock_;
 };
 
-/// Requires that checkpoints after those of `resumed` replace no whole one in the folder, and no
-/// file of another run; else an input_error.
-void require_room(const std::filesystem::path& folder, const checkpoint* resumed);
+/// Requires that checkpoints of more than `done` steps replace no whole one in the folder, and no
+/// file of another run than the one that is resumed, if any; else an input_error.
+void require_room(const std::filesystem::path& folder, const checkpoint* resumed,
+                  std::int64_t done);
 
 /// The checkpoint that --resume names; without a path that of the latest default folder.
 checkpoint find_resumed(const std::string& path, non_finite_choice non_finite);

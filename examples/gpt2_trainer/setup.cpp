@@ -79,7 +79,7 @@ void take_folder(run_setup& setup, const checkpoint* resumed) {
                                            : std::make_unique<run_folder>(setup.out);
   setup.out = setup.folder->path();
   setup.options.out = setup.out.string();
-  require_room(setup.out, resumed);
+  require_room(setup.out, resumed, setup.state ? setup.state->step : 0);
   if (setup.folder->is_locked()) {
     remove_temporaries(setup.out);
   } else {

@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include <array>
+#include <cstring>
 #include <future>
 #include <limits>
 #include <map>
@@ -51,6 +52,30 @@ std::string refusal(const temporary_folder& folder, const std::vector<std::strin
 
 bool contains(const std::string& text, const std::string& part) {
   return text.find(part) != std::string::npos;
+}
+
+/// Changes an option that a state's file holds, and its checksum with it.
+void set_option(const fs::path& path, const std::string& name, const nlohmann::json& value) {
+  constexpr std::size_t header_size = 24;
+  const std::string bytes = read_file(path);
+  std::uint32_t description_size = 0;
+  std::memcpy(&description_size, bytes.data() + 12, sizeof description_size);
+  auto description = nlohmann::json::parse(bytes.substr(header_size, description_size));
+  description.at("options").at(name) = value;
+  const std::string text = description.dump();
+  const std::string moments =
+      bytes.substr(header_size + description_size,
+                   bytes.size() - header_size - description_size - sizeof(std::uint64_t));
+  std::string header = bytes.substr(0, header_size);
+  description_size = static_cast<std::uint32_t>(text.size());
+  std::memcpy(header.data() + 12, &description_size, sizeof description_size);
+  checksum sum;
+  sum.add(header.data(), header.size());
+  sum.add(text.data(), text.size());
+  sum.add(moments.data(), moments.size() / 2);
+  sum.add(moments.data() + moments.size() / 2, moments.size() / 2);
+  const std::uint64_t end = sum.value();
+  write_text(path, header + text + moments + std::string(reinterpret_cast<const char*>(&end), 8));
 }
 
 /// A process that has a folder for itself until it is killed.
@@ -114,6 +139,16 @@ TEST_CASE("run folder: one run at a time, and a dead one blocks nothing", "[fold
   write_text(folder / "r/model_00000001.bin.llmc-01234567.tmp", "of a dead run");
   CHECK(run_train(folder.path(), three_steps("r")).status == 0);
   CHECK(files_in(folder / "r") == 6);  // three pairs
+}
+
+TEST_CASE("run folder: a file that happens to have the lock's name is kept", "[folder]") {
+  const temporary_folder folder;
+  write_text(folder / "r/run.lock", "the user's own");
+  CHECK(contains(refusal(folder, three_steps("r")), "run.lock: the lock of a run is wanted"));
+  write_text(folder / "far", "the user's own");
+  fs::create_directory(folder / "s");
+  fs::create_symlink(folder / "far", folder / "s/run.lock");
+  CHECK(contains(refusal(folder, three_steps("s")), "run.lock: cannot lock: "));
 }
 
 TEST_CASE("run folder: one that is refused or fails leaves none", "[folder]") {
@@ -193,6 +228,25 @@ TEST_CASE("run folder: a model that is not finite is refused unless allowed", "[
   std::vector<std::string> allowed = run;
   allowed.insert(allowed.end(), {"--non-finite", "allow"});
   CHECK(run_train(folder.path(), allowed).status != 2);
+}
+
+TEST_CASE("run folder: options of a state are checked as those of the command line", "[folder]") {
+  const temporary_folder folder;
+  REQUIRE(run_train(folder.path(), three_steps("r")).status == 0);
+  const auto state = folder / "r/state_00000003.bin";
+  const std::string whole = read_file(state);
+  const std::vector<std::pair<std::string, nlohmann::json>> bad{
+      {"batch", 0},         {"batch", 1e300}, {"total-batch", -32}, {"total-batch", 0},
+      {"sequence", "many"}, {"steps", 0},     {"lr", -1},           {"order", "backwards"}};
+  for (const auto& [name, value] : bad) {
+    set_option(state, name, value);
+    const std::string refused = refusal(folder, {"--resume", state.string(), "--steps", "4"});
+    INFO(refused);
+    CHECK(contains(refused, "the saved --" + name + " must be "));
+    write_text(state, whole);
+  }
+  set_option(state, "batch", 2);  // as it was
+  CHECK(read_file(state) == whole);
 }
 
 TEST_CASE("run folder: what is no file is refused at once", "[folder]") {

@@ -97,7 +97,7 @@ TEST_CASE("state file: a description that is none is refused", "[checkpoint]") {
     INFO(text);
     CHECK(refused(text).find("a description of the training state is wanted, got ") == 0);
   }
-  for (const char* name : {"data", "model", "plans"}) {
+  for (const char* name : {"model", "plans"}) {
     CHECK(refused(description(name, "7")).find("a description of the training state") == 0);
   }
   std::string lacks = description();

@@ -24,7 +24,7 @@ class folder_lock : public file {
 
  private:
   bool lock();
-  std::string owner() const;
+  std::string text() const;
 
   bool held_ = false;
 };
