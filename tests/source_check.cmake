@@ -24,6 +24,14 @@ function(forbid where forbidden)
   endforeach()
 endfunction()
 
+# A compiler that cannot compile kernels stops at the first include.
+foreach(header IN LISTS headers)
+  file(STRINGS "${INCLUDE_DIR}/${header}" first REGEX "^#include" LIMIT_COUNT 1)
+  if(header MATCHES "cuh$" AND NOT first STREQUAL "#include <llmc/detail/cuda_only.hpp>")
+    message(SEND_ERROR "${header} does not include cuda_only.hpp first: ${first}")
+  endif()
+endforeach()
+
 # A launcher neither launches without checking, nor allocates, synchronises, prints or ends the
 # process. A context owns memory from its construction on; tuning it allocates, times and waits.
 set(context "(matmul_context|matmul/(device_memory|tuning)|matmul/context/[a-z_]+)\\.hpp$")

@@ -61,7 +61,7 @@ void add_selection(CLI::App& command, options& given, const char* else_taken) {
   const std::string rest = std::string("; else ") + else_taken;
   command.add_option("--variant", given.entries.variant, "as `list` names it" + rest);
   command.add_option("--block", given.entries.block_size, "the block size in threads" + rest)
-      ->check(CLI::PositiveNumber);
+      ->check(CLI::Range(1, 1024));
   command.add_option("--precision", given.entries.precision, "of products and attention" + rest);
 }
 
