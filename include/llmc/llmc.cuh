@@ -24,5 +24,7 @@
 #include <llmc/residual.cuh>
 #include <llmc/residual_layernorm.cuh>
 #include <llmc/softmax.cuh>
+#include <llmc/split.cuh>
+#include <llmc/split_matrix.hpp>
 #include <llmc/types.hpp>
 #include <llmc/version.hpp>

@@ -52,5 +52,6 @@ const void* const default_launchers[] = {
     address(&llmc::residual_layernorm_forward<>),
     address(&llmc::softmax_backward<>),
     address(&llmc::softmax_forward<>),
+    address(&llmc::split<>),
     address(&llmc::unpermute_heads<>),
 };
