@@ -20,6 +20,7 @@
 #include <llmc/matmul_bias.cuh>
 #include <llmc/matmul_context.hpp>
 #include <llmc/matmul_gelu.cuh>
+#include <llmc/matmul_split.cuh>
 #include <llmc/permute.cuh>
 #include <llmc/residual.cuh>
 #include <llmc/residual_layernorm.cuh>

@@ -81,6 +81,14 @@ struct split_scale {
   static constexpr std::uint32_t has_low = 1;  ///< the bit of a scale
 };
 
+/// How halves are multiplied.
+enum class half_products {
+  /// low * high, high * low and high * high: at least as exact as FP32 multiply-adds.
+  three,
+  /// high * high: 11 significant bits of each number, as TF32.
+  one
+};
+
 /// The bytes of a matrix in halves. Throws invalid_argument for rows < 0, channels < 1 or a matrix
 /// that is too large.
 inline std::size_t split_matrix_bytes(row_shape shape) {

@@ -68,6 +68,11 @@ __device__ __forceinline__ float scale_of(std::uint32_t most, bool has_low) {
   return __uint_as_float(__float_as_uint(float_power(scale_exponent(most))) |
                          (has_low ? split_scale::has_low : 0));
 }
+/// The scale without the bit that says that there are low parts.
+__device__ __forceinline__ float power_in(float scale) {
+  return __uint_as_float(__float_as_uint(scale) & ~split_scale::has_low);
+}
+
 /// Two neighbours, as they lie in the planes.
 struct split_pair {
   std::uint32_t high;
@@ -88,6 +93,15 @@ __device__ __forceinline__ split_pair split_two(float x, float y) {
 __device__ __forceinline__ split_pair bits_of_pair(float x, float y) {
   const std::uint32_t a = __float_as_uint(x), b = __float_as_uint(y);
   return {__byte_perm(a, b, 0x7632), __byte_perm(a, b, 0x5410)};
+}
+
+/// The number at an offset into the planes, in a block of that scale.
+__device__ __forceinline__ float joined(const split_planes& from, std::int64_t at, float scale) {
+  constexpr float down = power_of_two(-split_scale::low_exponent);
+  const std::uint16_t high = __ldg(from.high + at), low = __ldg(from.high + from.plane + at);
+  if (scale == 0.0f) return __uint_as_float(std::uint32_t{high} << 16 | low);
+  return (__half2float(__ushort_as_half(high)) + __half2float(__ushort_as_half(low)) * down) *
+         power_in(scale);
 }
 
 }  // namespace detail
