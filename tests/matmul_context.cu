@@ -131,7 +131,8 @@ TEST_CASE("a context describes matrices for bulk copies", "[matmul_context]") {
   matmul_context context;
   if (context.compute_capability() < 90) LLMC_SKIP("bulk copies need sm_90");
   const buffer<float> memory(128 * 64);
-  products::tensor_box box{memory.get(), 64, 128, 64 * sizeof(float), 32, 64, false};
+  products::tensor_box box{
+      memory.get(), 64, 128, 64 * sizeof(float), 32, 64, products::box_element::fp32};
   const CUtensorMap first = context.resources().tensor_map("test", box);
   const auto is_first = [&](const CUtensorMap& map) {
     return std::memcmp(&map, &first, sizeof first) == 0;
@@ -142,9 +143,9 @@ TEST_CASE("a context describes matrices for bulk copies", "[matmul_context]") {
     CHECK_FALSE(is_first(context.resources().tensor_map("test", box)));
   }
   box.box_rows = 64;
-  box.rounds_to_tf32 = true;
+  box.element = products::box_element::tf32;
   CHECK_FALSE(is_first(context.resources().tensor_map("test", box)));
-  box.rounds_to_tf32 = false;
+  box.element = products::box_element::fp32;
   CHECK(is_first(context.resources().tensor_map("test", box)));
 
   box.data = memory.get() + 1;  // bulk copies want 16 bytes

@@ -26,24 +26,6 @@ constexpr product_layout layouts[] = {product_layout::forward, product_layout::i
                                       product_layout::weight_gradient};
 constexpr precision precisions[] = {precision::tf32, precision::tf32x3};
 
-const std::vector<product_parts>& all_parts() {
-  static const std::vector<product_parts> parts = [] {
-    std::vector<product_parts> list(11);
-    list[1].bias = true;
-    list[2].bias = list[2].gelu = true;
-    list[3].gelu = true;
-    list[4].bias = list[4].residual = true;
-    list[5].in_place = true;
-    list[6].gelu_gradient = true;
-    list[7].gelu_gradient = list[7].column_sums = true;
-    list[8].column_sums = true;
-    list[9].residual = list[9].column_sums = true;
-    list[10].in_place = list[10].column_sums = true;
-    return list;
-  }();
-  return parts;
-}
-
 /// llmc's own kernels that can do a product like `p`.
 std::vector<kernel> kernels_for(const product& p, matmul_context& context) {
   const auto among = llmc::detail::candidates_for<engines::own>("test", p, context.resources());
@@ -107,7 +89,7 @@ TEST_CASE("every product kernel does every epilogue", "[products]") {
   matmul_context context;
   const precision arithmetic = GENERATE(precision::tf32, precision::tf32x3);
   for (const product_layout layout : layouts) {
-    for (const product_parts& parts : all_parts()) {
+    for (const product_parts& parts : every_product_parts()) {
       check_all_kernels(layout, {300, 320, 72}, arithmetic, parts, 0, context);
       check_all_kernels(layout, {129, 67, 35}, arithmetic, parts, 1, context);
       check_all_kernels(layout, {5, 4, 8}, arithmetic, parts, 0, context);
@@ -161,83 +143,20 @@ TEST_CASE("matmul_forward_path names the kernel and the reason", "[products]") {
 
 // ---- numbers that are not finite, or nearly so ----
 
-namespace {
-
-/// What FP32 arithmetic gives: NaN, an infinity, or a number.
-std::string class_of(double x) {
-  if (std::isnan(x)) return "nan";
-  if (std::isinf(x)) return x > 0 ? "inf" : "-inf";
-  return "finite";
-}
-
-/// Sums as FP32 multiply-adds make them, in order.
-std::vector<float> ieee_sums(product_size size, const std::vector<float>& a,
-                             const std::vector<float>& b) {
-  std::vector<float> sums(static_cast<std::size_t>(size.rows * size.columns));
-  for (std::int64_t r = 0; r < size.rows; ++r) {
-    for (std::int64_t c = 0; c < size.columns; ++c) {
-      float sum = 0;
-      for (std::int64_t k = 0; k < size.inner; ++k) {
-        sum = std::fma(a[static_cast<std::size_t>(r * size.inner + k)],
-                       b[static_cast<std::size_t>(c * size.inner + k)], sum);
-      }
-      sums[static_cast<std::size_t>(r * size.columns + c)] = sum;
-    }
-  }
-  return sums;
-}
-
-}  // namespace
-
 TEST_CASE("tf32x3 gives what IEEE gives where operands are not finite", "[products]") {
   LLMC_REQUIRE_GPU();
   matmul_context context;
-  constexpr float inf = std::numeric_limits<float>::infinity();
-  constexpr float nan = std::numeric_limits<float>::quiet_NaN();
-  constexpr float most = std::numeric_limits<float>::max();
-  const product_size size{132, 136, 100};
-  std::vector<float> a = random_normal(size.rows * size.inner, 1);
-  std::vector<float> b = random_normal(size.columns * size.inner, 2);
-  const auto set = [&](std::vector<float>& x, std::int64_t outer, std::int64_t k, float value) {
-    x[static_cast<std::size_t>(outer * size.inner + k)] = value;
-  };
-  set(a, 0, 5, inf);
-  set(a, 1, 99, -inf);
-  set(a, 2, 7, nan);
-  set(a, 3, 8, inf);
-  set(a, 3, 9, inf);  // against b's signs: infinities that may cancel
-  set(a, 131, 0, inf);
-  set(b, 4, 5, 0.0f);  // infinity times zero
-  set(b, 6, 50, inf);
-  set(b, 135, 99, 1.0f);  // has no low part
-  for (std::int64_t k = 0; k < size.inner; ++k) {
-    set(a, 10, k, k == 0 ? most : 0.0f);  // FLT_MAX, which rounding must not take to infinity
-    set(b, 10, k, k == 0 ? 1.0f : 0.25f);
-    set(b, 11, k, k == 0 ? 2.0f : 0.25f);  // overflows
-  }
-  const std::vector<float> wanted = ieee_sums(size, a, b);
-  const product_case c(product_layout::forward, size, a, b);
+  const unruly_product data;
+  const product_case c(product_layout::forward, data.size, data.inp1, data.inp2);
   const int misalignment = GENERATE(0, 1);
-  const buffer<float> inp1(a, misalignment), inp2(b, misalignment);
-  output out(size.rows * size.columns, misalignment);
+  const buffer<float> inp1(data.inp1, misalignment), inp2(data.inp2, misalignment);
+  output out(data.size.rows * data.size.columns, misalignment);
   run({&out}, [&](cudaStream_t s) {
     product p = c.product_of(out, inp1, inp2);
     p.arithmetic = precision::tf32x3;
     llmc::detail::multiply("test", p, engines_constant<engines::own>{}, context, s);
   });
-  const std::vector<float> got = out.values();
-  int wrong = 0;
-  for (std::size_t i = 0; i < got.size(); ++i) {
-    const bool same = class_of(got[i]) == class_of(wanted[i]);
-    const bool close = !std::isfinite(wanted[i]) ||
-                       std::fabs(got[i] - wanted[i]) <= 1e-5f * (10 + std::fabs(wanted[i]));
-    if (!same || !close) ++wrong;
-    if ((!same || !close) && wrong < 5) {
-      UNSCOPED_INFO("row " << i / 136 << ", column " << i % 136 << ": got " << got[i]
-                           << ", IEEE gives " << wanted[i]);
-    }
-  }
-  CHECK(wrong == 0);
+  data.check(out.values(), 1e-5f);
 }
 
 // ---- exactness ----

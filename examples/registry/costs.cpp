@@ -150,6 +150,10 @@ call_cost matmul_bias_backward(row_shape s, accumulation mode) {
   return traffic(elements(s) + times(mode) * s.channels);
 }
 
+call_cost split(row_shape s) {
+  return traffic(2 * elements(s));
+}
+
 call_cost permute_heads(attention_shape s, int parts) {
   return traffic(2 * parts * vectors(s));
 }

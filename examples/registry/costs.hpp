@@ -54,6 +54,8 @@ call_cost matmul_dweight(llmc::matmul_shape shape, llmc::accumulation mode);
 /// The matrix has as many columns as the layer has output channels.
 call_cost matmul_bias_backward(llmc::row_shape shape, llmc::accumulation mode);
 
+call_cost split(llmc::row_shape shape);
+
 /// In either direction.
 call_cost permute_heads(llmc::attention_shape shape, int parts);
 call_cost causal_product(llmc::attention_shape shape);

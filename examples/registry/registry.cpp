@@ -35,8 +35,8 @@ const std::vector<operation>& operations() {
   static const std::vector<operation> all = [] {
     std::vector<operation> operations;
     for (const auto layer : {encoder, layernorm, residual_layernorm, residual, matmul, permute,
-                             causal_product, causal_softmax, attention, gelu, softmax, crossentropy,
-                             classifier, loss_sum, global_norm, adamw}) {
+                             causal_product, causal_softmax, attention, gelu, softmax, split,
+                             crossentropy, classifier, loss_sum, global_norm, adamw}) {
       for (operation& o : layer()) operations.push_back(std::move(o));
     }
     return operations;

@@ -20,9 +20,12 @@
 #include <llmc/matmul_bias.cuh>
 #include <llmc/matmul_context.hpp>
 #include <llmc/matmul_gelu.cuh>
+#include <llmc/matmul_split.cuh>
 #include <llmc/permute.cuh>
 #include <llmc/residual.cuh>
 #include <llmc/residual_layernorm.cuh>
 #include <llmc/softmax.cuh>
+#include <llmc/split.cuh>
+#include <llmc/split_matrix.hpp>
 #include <llmc/types.hpp>
 #include <llmc/version.hpp>

@@ -52,5 +52,9 @@ const void* const default_launchers[] = {
     address(&llmc::residual_layernorm_forward<>),
     address(&llmc::softmax_backward<>),
     address(&llmc::softmax_forward<>),
+    address(&llmc::split<>),
+    address(&llmc::split_matmul_input_gradient<>),
+    address(&llmc::split_matmul_output<>),
+    address(&llmc::split_matmul_weight_gradient<>),
     address(&llmc::unpermute_heads<>),
 };

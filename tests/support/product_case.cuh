@@ -10,6 +10,7 @@
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
+#include <limits>
 #include <string>
 #include <utility>
 #include <vector>
@@ -64,6 +65,25 @@ struct product_parts {
            (in_place ? " in_place" : "") + (column_sums ? " column_sums" : "");
   }
 };
+
+/// Every epilogue that products have.
+inline const std::vector<product_parts>& every_product_parts() {
+  static const std::vector<product_parts> parts = [] {
+    std::vector<product_parts> list(11);
+    list[1].bias = true;
+    list[2].bias = list[2].gelu = true;
+    list[3].gelu = true;
+    list[4].bias = list[4].residual = true;
+    list[5].in_place = true;
+    list[6].gelu_gradient = true;
+    list[7].gelu_gradient = list[7].column_sums = true;
+    list[8].column_sums = true;
+    list[9].residual = list[9].column_sums = true;
+    list[10].in_place = list[10].column_sums = true;
+    return list;
+  }();
+  return parts;
+}
 
 class product_case {
  public:
@@ -179,6 +199,79 @@ class product_case {
   product_size size_;
   std::vector<float> inp1_, inp2_, bias_, other_;
   std::vector<double> sum_;
+};
+
+/// What FP32 arithmetic gives: NaN, an infinity, or a number.
+inline std::string class_of(double x) {
+  if (std::isnan(x)) return "nan";
+  if (std::isinf(x)) return x > 0 ? "inf" : "-inf";
+  return "finite";
+}
+
+/// Sums as FP32 multiply-adds make them, in order.
+inline std::vector<float> ieee_sums(product_size size, const std::vector<float>& a,
+                                    const std::vector<float>& b) {
+  std::vector<float> sums(static_cast<std::size_t>(size.rows * size.columns));
+  for (std::int64_t r = 0; r < size.rows; ++r) {
+    for (std::int64_t c = 0; c < size.columns; ++c) {
+      float sum = 0;
+      for (std::int64_t k = 0; k < size.inner; ++k) {
+        sum = std::fma(a[static_cast<std::size_t>(r * size.inner + k)],
+                       b[static_cast<std::size_t>(c * size.inner + k)], sum);
+      }
+      sums[static_cast<std::size_t>(r * size.columns + c)] = sum;
+    }
+  }
+  return sums;
+}
+
+/// A forward product with numbers that are not finite, or nearly so.
+struct unruly_product {
+  product_size size{132, 136, 100};
+  std::vector<float> inp1 = random_normal(size.rows * size.inner, 1);
+  std::vector<float> inp2 = random_normal(size.columns * size.inner, 2);
+
+  unruly_product() {
+    constexpr float inf = std::numeric_limits<float>::infinity();
+    constexpr float nan = std::numeric_limits<float>::quiet_NaN();
+    constexpr float most = std::numeric_limits<float>::max();
+    set(inp1, 0, 5, inf);
+    set(inp1, 1, 99, -inf);
+    set(inp1, 2, 7, nan);
+    set(inp1, 3, 8, inf);
+    set(inp1, 3, 9, inf);  // against inp2's signs: infinities that may cancel
+    set(inp1, 131, 0, inf);
+    set(inp2, 4, 5, 0.0f);  // infinity times zero
+    set(inp2, 6, 50, inf);
+    set(inp2, 135, 99, 1.0f);  // has no low part
+    for (std::int64_t k = 0; k < size.inner; ++k) {
+      set(inp1, 10, k, k == 0 ? most : 0.0f);  // FLT_MAX, which rounding must not take to infinity
+      set(inp2, 10, k, k == 0 ? 1.0f : 0.25f);
+      set(inp2, 11, k, k == 0 ? 2.0f : 0.25f);  // overflows
+    }
+  }
+
+  /// Checks that every result is what FP32 arithmetic gives; numbers may differ by `allowed`.
+  void check(const std::vector<float>& got, float allowed) const {
+    const std::vector<float> wanted = ieee_sums(size, inp1, inp2);
+    int wrong = 0;
+    for (std::size_t i = 0; i < got.size(); ++i) {
+      const bool same = class_of(got[i]) == class_of(wanted[i]);
+      const bool close = !std::isfinite(wanted[i]) ||
+                         std::fabs(got[i] - wanted[i]) <= allowed * (10 + std::fabs(wanted[i]));
+      if (!same || !close) ++wrong;
+      if ((!same || !close) && wrong < 5) {
+        UNSCOPED_INFO("row " << i / 136 << ", column " << i % 136 << ": got " << got[i]
+                             << ", IEEE gives " << wanted[i]);
+      }
+    }
+    CHECK(wrong == 0);
+  }
+
+ private:
+  void set(std::vector<float>& x, std::int64_t outer, std::int64_t k, float value) {
+    x[static_cast<std::size_t>(outer * size.inner + k)] = value;
+  }
 };
 
 }  // namespace llmc_test

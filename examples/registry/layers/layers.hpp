@@ -24,5 +24,6 @@ std::vector<operation> permute();
 std::vector<operation> residual();
 std::vector<operation> residual_layernorm();
 std::vector<operation> softmax();
+std::vector<operation> split();
 
 }  // namespace llmc_registry

@@ -1,7 +1,8 @@
 /// @file
-/// TF32 products by the warpgroup instruction wgmma.mma_async.m64nNk8, sm_90a only. Four warps
-/// together compute a (64 x N) += a (64 x 8) b (8 x N); a comes from registers or shared memory, b
-/// from shared memory. In shared memory TF32 operands must lie with k innermost.
+/// Products by the warpgroup instruction wgmma.mma_async, sm_90a only. Four warps together compute
+/// sums (64 x N) += a (64 x K) b (K x N): K is 8 for TF32 and 16 for halves. a comes from registers
+/// or shared memory, b from shared memory. In shared memory TF32 operands must lie with k
+/// innermost; halves may lie either way.
 ///
 /// Lane l of warp w is (g, t) = (l / 4, l % 4) and holds, rows first:
 ///
@@ -51,6 +52,17 @@ __device__ __forceinline__ std::uint64_t wgmma_tile(std::uint32_t address) {
   return swizzle_128 | group_stride | unused | ((address & 0x3ffff) >> 4);
 }
 
+/// The same for halves, with k innermost: rows of 64. With k outermost a tile is a column of boxes,
+/// 8192 bytes apart, of 64 k by 64 neighbours; groups of 8 k are 1024 bytes apart.
+template <bool KInnermost>
+__device__ __forceinline__ std::uint64_t wgmma_half_tile(std::uint32_t address) {
+  constexpr std::uint64_t box_stride = std::uint64_t{KInnermost ? 0 : (8192 >> 4) - 1} << 16;
+  return wgmma_tile(address) + box_stride;
+}
+/// What to add to it for 16 k further.
+template <bool KInnermost>
+inline constexpr std::uint64_t wgmma_half_step = KInnermost ? 2 : 16 * 128 >> 4;
+
 // Registers cannot be passed to an asm statement as an array; these lists keep the three statements
 // below readable.
 // clang-format off
@@ -61,11 +73,14 @@ __device__ __forceinline__ std::uint64_t wgmma_tile(std::uint32_t address) {
   "%36, %37, %38, %39, %40, %41, %42, %43, %44, %45, %46, %47, " \
   "%48, %49, %50, %51, %52, %53, %54, %55, %56, %57, %58, %59, " \
   "%60, %61, %62, %63"
-#define LLMC_DETAIL_NAMES_128 \
+#define LLMC_DETAIL_NAMES_96 \
   LLMC_DETAIL_NAMES_64 ", " \
   "%64, %65, %66, %67, %68, %69, %70, %71, %72, %73, %74, %75, " \
   "%76, %77, %78, %79, %80, %81, %82, %83, %84, %85, %86, %87, " \
-  "%88, %89, %90, %91, %92, %93, %94, %95, %96, %97, %98, %99, " \
+  "%88, %89, %90, %91, %92, %93, %94, %95"
+#define LLMC_DETAIL_NAMES_128 \
+  LLMC_DETAIL_NAMES_96 ", " \
+  "%96, %97, %98, %99, " \
   "%100, %101, %102, %103, %104, %105, %106, %107, %108, %109, %110, %111, " \
   "%112, %113, %114, %115, %116, %117, %118, %119, %120, %121, %122, %123, " \
   "%124, %125, %126, %127"
@@ -123,7 +138,23 @@ __device__ __forceinline__ void wgmma_tf32(float (&sums)[128], std::uint64_t a, 
       : "l"(a), "l"(b), "n"(Add));
 }
 
+/// Products of halves, 64 x 192, both operands from shared memory: sums = a b where not `Add`, else
+/// sums += a b.
+template <bool Add, bool KInnermostA, bool KInnermostB>
+__device__ __forceinline__ void wgmma_half(float (&sums)[96], std::uint64_t a, std::uint64_t b) {
+  asm volatile(
+      "{\n"
+      ".reg .pred add;\n"
+      "setp.ne.b32 add, %98, 0;\n"
+      "wgmma.mma_async.sync.aligned.m64n192k16.f32.f16.f16 {" LLMC_DETAIL_NAMES_96
+      "}, %96, %97, add, 1, 1, %99, %100;\n"
+      "}\n"
+      : LLMC_DETAIL_SUMS_32(sums, 0), LLMC_DETAIL_SUMS_32(sums, 32), LLMC_DETAIL_SUMS_32(sums, 64)
+      : "l"(a), "l"(b), "n"(Add), "n"(!KInnermostA), "n"(!KInnermostB));
+}
+
 #undef LLMC_DETAIL_NAMES_64
+#undef LLMC_DETAIL_NAMES_96
 #undef LLMC_DETAIL_NAMES_128
 #undef LLMC_DETAIL_SUMS_8
 #undef LLMC_DETAIL_SUMS_32

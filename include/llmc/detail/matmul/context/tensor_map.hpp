@@ -17,16 +17,23 @@ LLMC_TYPES_BEGIN
 
 namespace products {
 
+/// The numbers of a matrix, and what bulk copies make of them.
+enum class box_element {
+  fp32,
+  tf32,  ///< floats, which are rounded on the way
+  fp16
+};
+
 /// A matrix as it lies in memory, cut in boxes for bulk copies to shared memory. Boxes are swizzled
 /// by 128 bytes, and what lies outside the matrix is zero.
 struct tensor_box {
-  const float* data;
+  const void* data;
   std::uint64_t columns;
   std::uint64_t rows;
   std::uint64_t row_bytes;  ///< from one row to the next
   std::uint32_t box_columns;
   std::uint32_t box_rows;
-  bool rounds_to_tf32;
+  box_element element;
 };
 
 /// Keeps the maps made so far. It is emptied when it holds many: a program that multiplies ever new
@@ -52,7 +59,7 @@ class tensor_map_cache {
             b.row_bytes,
             b.box_columns,
             b.box_rows,
-            b.rounds_to_tf32 ? std::uint64_t{1} : 0};
+            static_cast<std::uint64_t>(b.element)};
   }
 
   /// The driver's function, without linking the driver.
@@ -75,6 +82,15 @@ class tensor_map_cache {
     return encoder_;
   }
 
+  static CUtensorMapDataType type_of(box_element element) {
+    switch (element) {
+      case box_element::fp32: return CU_TENSOR_MAP_DATA_TYPE_FLOAT32;
+      case box_element::tf32: return CU_TENSOR_MAP_DATA_TYPE_TFLOAT32;
+      case box_element::fp16: break;
+    }
+    return CU_TENSOR_MAP_DATA_TYPE_FLOAT16;
+  }
+
   CUtensorMap encode(const char* function, const tensor_box& b) {
     CUtensorMap map{};
     constexpr cuuint32_t rank = 2;
@@ -83,8 +99,7 @@ class tensor_map_cache {
     const cuuint32_t box[rank] = {b.box_columns, b.box_rows};
     const cuuint32_t steps[rank] = {1, 1};
     const CUresult code = encoder(function)(
-        &map, b.rounds_to_tf32 ? CU_TENSOR_MAP_DATA_TYPE_TFLOAT32 : CU_TENSOR_MAP_DATA_TYPE_FLOAT32,
-        rank, const_cast<float*>(b.data), extents, strides, box, steps,
+        &map, type_of(b.element), rank, const_cast<void*>(b.data), extents, strides, box, steps,
         CU_TENSOR_MAP_INTERLEAVE_NONE, CU_TENSOR_MAP_SWIZZLE_128B,
         CU_TENSOR_MAP_L2_PROMOTION_L2_256B, CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE);
     if (code != CUDA_SUCCESS) {

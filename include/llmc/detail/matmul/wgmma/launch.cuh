@@ -49,7 +49,8 @@ inline const char* why_not_wgmma(const products::product& p) {
 
 /// An operand in boxes of 32 neighbours x `box_rows` lines.
 inline products::tensor_box boxes_of(const products::operand& m, std::int64_t outers,
-                                     std::int64_t inner, std::uint32_t box_rows, bool rounds) {
+                                     std::int64_t inner, std::uint32_t box_rows,
+                                     products::box_element element) {
   const bool inner_first = m.order == products::layout::inner_first;
   return {m.data,
           static_cast<std::uint64_t>(inner_first ? inner : outers),
@@ -57,15 +58,15 @@ inline products::tensor_box boxes_of(const products::operand& m, std::int64_t ou
           static_cast<std::uint64_t>(m.stride) * sizeof(float),
           tile_chunk,
           box_rows,
-          rounds};
+          element};
 }
 inline products::tensor_box first_boxes(const products::product& p, std::uint32_t box_rows,
-                                        bool rounds) {
-  return boxes_of(p.inp1, p.rows, p.inner, box_rows, rounds);
+                                        products::box_element element) {
+  return boxes_of(p.inp1, p.rows, p.inner, box_rows, element);
 }
 inline products::tensor_box second_boxes(const products::product& p, std::uint32_t box_rows,
-                                         bool rounds) {
-  return boxes_of(p.inp2, p.columns, p.inner, box_rows, rounds);
+                                         products::box_element element) {
+  return boxes_of(p.inp2, p.columns, p.inner, box_rows, element);
 }
 
 /// How many rows of tiles share their columns' tiles in the L2 cache. A weight's gradient sums over
@@ -135,11 +136,12 @@ template <class Tiles, bool Cuts>
 void multiply_by_wgmma_split(const char* function, const products::product& p,
                              products::resources& on, cudaStream_t stream) {
   const int group = tile_group(ceil_div(p.rows, Tiles::rows), Tiles::rows, !Tiles::inner_first_1);
-  const tile_schedule schedule =
-      make_tile_schedule(p.rows, p.columns, p.inner, Tiles::rows, Tiles::columns, group,
-                         most_blocks<Tiles::rows * Tiles::columns>(on), Cuts);
-  launch_wgmma<Tiles>(function, wgmma_split_kernel<Tiles>, p, schedule, first_boxes(p, 32, false),
-                      second_boxes(p, 32, false), on, stream);
+  const tile_schedule schedule = make_tile_schedule(
+      p.rows, p.columns, ceil_div(p.inner, tile_chunk), Tiles::rows, Tiles::columns, group,
+      most_blocks<Tiles::rows * Tiles::columns>(on), Cuts);
+  launch_wgmma<Tiles>(function, wgmma_split_kernel<Tiles>, p, schedule,
+                      first_boxes(p, 32, products::box_element::fp32),
+                      second_boxes(p, 32, products::box_element::fp32), on, stream);
 }
 
 /// Computes a product by the kernel of direct_kernel.cuh.
@@ -151,16 +153,17 @@ void multiply_by_wgmma_direct(const char* function, const products::product& p,
   const std::int64_t rows = swapped ? p.columns : p.rows;
   const std::int64_t columns = swapped ? p.rows : p.columns;
   const int group = tile_group(ceil_div(rows, tiles::rows), tiles::rows, swapped);
-  const tile_schedule schedule = make_tile_schedule(
-      rows, columns, p.inner, tiles::rows, tiles::columns, group, on.multiprocessors(), false);
+  const tile_schedule schedule =
+      make_tile_schedule(rows, columns, ceil_div(p.inner, tile_chunk), tiles::rows, tiles::columns,
+                         group, on.multiprocessors(), false);
   if constexpr (swapped) {
     launch_wgmma<tiles>(function, wgmma_direct_kernel<tiles>, p, schedule,
-                        second_boxes(p, 32, false), first_boxes(p, tiles::columns, true), on,
-                        stream);
+                        second_boxes(p, 32, products::box_element::fp32),
+                        first_boxes(p, tiles::columns, products::box_element::tf32), on, stream);
   } else {
     launch_wgmma<tiles>(function, wgmma_direct_kernel<tiles>, p, schedule,
-                        first_boxes(p, tiles::rows, true), second_boxes(p, tiles::columns, true),
-                        on, stream);
+                        first_boxes(p, tiles::rows, products::box_element::tf32),
+                        second_boxes(p, tiles::columns, products::box_element::tf32), on, stream);
   }
 }
 

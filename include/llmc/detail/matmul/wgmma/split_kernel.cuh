@@ -12,6 +12,7 @@
 #include <llmc/detail/matmul/product.hpp>
 #include <llmc/detail/matmul/wgmma/splitter.cuh>
 #include <llmc/detail/matmul/wgmma/tile_walk.cuh>
+#include <llmc/detail/matmul/wgmma/turns.cuh>
 #include <llmc/detail/namespace.hpp>
 #include <llmc/device/memory/copy_async.cuh>
 #include <llmc/device/memory/mbarrier.cuh>
@@ -138,20 +139,6 @@ __device__ __forceinline__ void multiply_chunk(float (&sums)[Tiles::row_blocks][
   }
   device::commit_wgmma();
 }
-
-/// The consumers take turns at the tensor cores: while one's products run, the other adds and
-/// splits. Without that they fall into step and the tensor cores wait for both.
-class tensor_core_turns {
- public:
-  __device__ __forceinline__ explicit tensor_core_turns(int group) : group_(group) {
-    if (group == 1) pass();
-  }
-  __device__ __forceinline__ void wait() const { device::synchronise_some(3 + group_, 256); }
-  __device__ __forceinline__ void pass() const { device::arrive_at_some(4 - group_, 256); }
-
- private:
-  int group_;
-};
 
 // ---- the sums of a tile ----
 

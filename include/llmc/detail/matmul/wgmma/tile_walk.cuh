@@ -34,22 +34,23 @@ namespace detail {
 struct tile_schedule {
   std::int32_t row_tiles;
   std::int32_t column_tiles;
-  std::int32_t chunks;          ///< of 32 terms of the sum, in a tile
+  std::int32_t chunks;          ///< of terms of the sum, in a tile
   std::int32_t group;           ///< rows of tiles that share their column tiles in the L2 cache
   std::int32_t whole_tiles;     ///< that go round; the rest is cut by chunks
   std::int32_t chunks_per_sum;  ///< see chunks_per_sum
   std::int32_t blocks;
 };
 
+/// The terms of a chunk of TF32 products.
 inline constexpr std::int32_t tile_chunk = 32;
 
-inline tile_schedule make_tile_schedule(std::int64_t rows, std::int64_t columns, std::int64_t inner,
-                                        int tile_rows, int tile_columns, int group,
-                                        int multiprocessors, bool splits) {
+inline tile_schedule make_tile_schedule(std::int64_t rows, std::int64_t columns,
+                                        std::int64_t chunks, int tile_rows, int tile_columns,
+                                        int group, int multiprocessors, bool splits) {
   tile_schedule s{};
   s.row_tiles = static_cast<std::int32_t>(ceil_div(rows, tile_rows));
   s.column_tiles = static_cast<std::int32_t>(ceil_div(columns, tile_columns));
-  s.chunks = static_cast<std::int32_t>(ceil_div(inner, tile_chunk));
+  s.chunks = static_cast<std::int32_t>(chunks);
   s.group = group;
   const std::int64_t tiles = std::int64_t{s.row_tiles} * s.column_tiles;
   const std::int64_t most_blocks = splits ? tiles * s.chunks : tiles;
@@ -212,8 +213,8 @@ struct wgmma_problem {
 
 /// Completes the sums of a part: adds what other blocks left of its tile, or leaves them to the
 /// block that finishes it. Returns whether they are complete.
-template <int Groups, int Blocks, int Count>
-__device__ __forceinline__ bool finish_sums_of_part(const wgmma_problem& p, const tile_part& part,
+template <int Groups, int Blocks, int Count, class Problem>
+__device__ __forceinline__ bool finish_sums_of_part(const Problem& p, const tile_part& part,
                                                     float (&sums)[Blocks][Count], int group) {
   if (part.begin == 0 && part.end == p.schedule.chunks) return true;
   const partial_sums<Groups, 128, Blocks * Count> partials(p.partials, p.flags, group, 1 + group);

@@ -1,0 +1,87 @@
+// Splitting matrices into halves: the same bits as the CPU, and what a block holds.
+#include <llmc/reference/split_matrix.hpp>
+#include <llmc/split.cuh>
+
+#include <cmath>
+#include <cstdint>
+#include <limits>
+#include <string>
+#include <vector>
+
+#include "support/compare.hpp"
+#include "support/gpu.cuh"
+#include "support/split_case.hpp"
+
+using namespace llmc_test;
+using llmc::row_shape;
+using llmc::split_matrix;
+using llmc::split_variant;
+
+namespace {
+
+/// Splits on the GPU and checks every byte.
+template <split_variant Variant>
+void check_split(row_shape shape, const std::vector<float>& values, int misalignment) {
+  const host_halves wanted(shape, values);
+  const buffer<float> inp(values, misalignment);
+  output out(static_cast<std::int64_t>(wanted.words().size()));
+  output count(2);  // a 64-bit counter
+  run({&out, &count}, [&](cudaStream_t s) {
+    float* const halves = out;
+    auto* const kept = reinterpret_cast<std::uint64_t*>(static_cast<float*>(count));
+    check_cuda(cudaMemsetAsync(kept, 0, sizeof *kept, s));
+    llmc::split<Variant>({halves, shape}, inp, kept, s);
+  });
+  const std::vector<float> got = out.values();
+  std::size_t wrong = 0;
+  for (std::size_t i = 0; i < got.size(); ++i) {
+    std::uint32_t bits;
+    std::memcpy(&bits, &got[i], sizeof bits);
+    if (bits != wanted.words()[i] && wrong++ < 3) {
+      UNSCOPED_INFO("word " << i << ": got " << std::hex << bits << ", wanted "
+                            << wanted.words()[i]);
+    }
+  }
+  CHECK(wrong == 0);
+  std::uint64_t kept = 0;
+  std::memcpy(&kept, count.values().data(), sizeof kept);
+  CHECK(kept == static_cast<std::uint64_t>(wanted.kept_whole()));
+}
+
+}  // namespace
+
+TEMPLATE_TEST_CASE_SIG("split gives the bits of the CPU reference", "[split]",
+                       ((split_variant Variant), Variant), (split_variant::automatic),
+                       (split_variant::single_loads), (split_variant::packed_loads)) {
+  LLMC_REQUIRE_GPU();
+  for (const std::int64_t rows : {1, 3, 63, 64, 65, 130}) {
+    for (const std::int64_t channels : {1, 4, 33, 64, 68, 127, 192}) {
+      for (const split_data& data : split_data_sets(rows, channels)) {
+        for (const int misalignment : {0, 1}) {
+          INFO(data.name << ", " << rows << " x " << channels << ", misalignment " << misalignment);
+          check_split<Variant>({rows, channels}, data.values, misalignment);
+        }
+      }
+    }
+  }
+}
+
+TEST_CASE("split over nothing does nothing and refuses nothing", "[split]") {
+  llmc::split({nullptr, {0, 5}}, nullptr, nullptr, nullptr);
+}
+
+TEST_CASE("split refuses what it cannot do", "[split]") {
+  float x = 0;
+  alignas(16) float out[8] = {};
+  CHECK_THROWS_WITH(llmc::split({out, {-1, 5}}, &x, nullptr, nullptr),
+                    "llmc::split: rows must be at least 0, got -1");
+  CHECK_THROWS_WITH(llmc::split({out, {1, 0}}, &x, nullptr, nullptr),
+                    "llmc::split: channels must be at least 1, got 0");
+  CHECK_THROWS_WITH(llmc::split({nullptr, {1, 1}}, &x, nullptr, nullptr),
+                    "llmc::split: out must not be null");
+  CHECK_THROWS_WITH(llmc::split({out, {1, 1}}, nullptr, nullptr, nullptr),
+                    "llmc::split: inp must not be null");
+  CHECK_THROWS_WITH(
+      llmc::split({out + 1, {1, 1}}, &x, nullptr, nullptr),
+      "llmc::split: out must be aligned to 16 bytes, got an address 4 bytes past that");
+}
