@@ -10,7 +10,9 @@
 
 #include "support/compare.hpp"
 #include "support/gpu.cuh"
+#include "support/refusal.hpp"
 #include "support/split_case.hpp"
+#include "support/spoilt_arguments.hpp"
 
 using namespace llmc_test;
 using llmc::row_shape;
@@ -71,17 +73,10 @@ TEST_CASE("split over nothing does nothing and refuses nothing", "[split]") {
 }
 
 TEST_CASE("split refuses what it cannot do", "[split]") {
-  float x = 0;
-  alignas(16) float out[8] = {};
-  CHECK_THROWS_WITH(llmc::split({out, {-1, 5}}, &x, nullptr, nullptr),
-                    "llmc::split: rows must be at least 0, got -1");
-  CHECK_THROWS_WITH(llmc::split({out, {1, 0}}, &x, nullptr, nullptr),
-                    "llmc::split: channels must be at least 1, got 0");
-  CHECK_THROWS_WITH(llmc::split({nullptr, {1, 1}}, &x, nullptr, nullptr),
-                    "llmc::split: out must not be null");
-  CHECK_THROWS_WITH(llmc::split({out, {1, 1}}, nullptr, nullptr, nullptr),
-                    "llmc::split: inp must not be null");
-  CHECK_THROWS_WITH(
-      llmc::split({out + 1, {1, 1}}, &x, nullptr, nullptr),
-      "llmc::split: out must be aligned to 16 bytes, got an address 4 bytes past that");
+  check_refusals("llmc::split", llmc::split<>, halves{"out", {2, 3}}, array{"inp"},
+                 optional_array{}, nullptr);
+  alignas(16) float x[4] = {};
+  check_refused("llmc::split: channels must be at least 1, got 0", [&] {
+    llmc::split({x, {1, 0}}, x, nullptr, nullptr);
+  });
 }

@@ -22,6 +22,7 @@
 #include <vector>
 
 #include <llmc/error.hpp>
+#include <llmc/split_matrix.hpp>
 #include <llmc/types.hpp>
 
 #include "catch.hpp"
@@ -49,6 +50,12 @@ host_array(const char*, T*) -> host_array<T>;
 /// Scratch of which the launcher needs that many bytes, at least one.
 struct needed_scratch {
   std::size_t bytes;
+};
+
+/// A matrix in halves that the launcher must be given.
+struct halves {
+  const char* name;
+  llmc::row_shape shape;
 };
 
 /// The memory of all arrays, filled with a pattern that must be there still after a refused call.
@@ -106,6 +113,10 @@ inline llmc::workspace good(needed_scratch s, void* place) {
   return {place, s.bytes};
 }
 
+inline llmc::split_matrix good(halves h, void* place) {
+  return {place, h.shape};
+}
+
 template <class T>
 inline constexpr bool is_shape =
     std::is_same_v<T, llmc::row_shape> || std::is_same_v<T, llmc::encoder_shape> ||
@@ -142,6 +153,16 @@ void for_each_bad(needed_scratch s, void* place, Body body) {
   body(llmc::workspace{place, s.bytes - 1}, "workspace must have at least ");
   body(llmc::workspace{static_cast<unsigned char*>(place) + 4, s.bytes},
        "workspace must be aligned to 16 bytes");
+}
+
+template <class Body>
+void for_each_bad(halves h, void* place, Body body) {
+  body(llmc::split_matrix{nullptr, h.shape}, std::string(h.name) + " must not be null");
+  body(llmc::split_matrix{static_cast<unsigned char*>(place) + 4, h.shape},
+       std::string(h.name) + " must be aligned to 16 bytes");
+  for_each_bad(h.shape, place, [&](llmc::row_shape bad, const char* sentence) {
+    body(llmc::split_matrix{place, bad}, sentence);
+  });
 }
 
 /// The launcher with `bad` in the place of argument `At`.
