@@ -51,9 +51,8 @@ LLMC_NAMESPACE_BEGIN
 ///
 /// @param[out]    out        overwritten, whole blocks with their padding; must not alias `inp`
 /// @param[in]     inp        (rows, channels)
-/// @param[in,out] kept_whole null, or a counter on the GPU: raised by the number of blocks that
-/// keep
-///                           their FP32 bits because halves cannot hold them
+/// @param[in,out] kept_whole null, or a counter on the GPU: raised by the number of blocks
+///                           that keep their FP32 bits because halves cannot hold them
 ///
 /// Any alignment of `inp`. Deterministic. Throws invalid_argument for rows < 0, channels < 1, a
 /// null array, or memory of `out` that is not aligned to 16 bytes; cuda_error if the launch fails.

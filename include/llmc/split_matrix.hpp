@@ -10,7 +10,7 @@
 /// high has 11 significant bits and low the next 11. A number that is small in its block loses
 /// digits from 2^-27 of the block's largest on: what is kept is always a multiple of 2^-50 of that.
 /// Where this would take digits of a whole row or column of a block, halves cannot hold the block.
-/// Then it keeps its FP32 bits, which are as many, and products with it are FP32 multiply-adds. So
+/// Then it keeps its FP32 bits, which are as many, and products with it are computed in FP32. So
 /// a matrix in halves holds infinities, NaN and numbers of any size, and no product needs to look
 /// at the FP32 numbers again.
 #pragma once

@@ -8,7 +8,7 @@
 /// a chunk on average: the scales give that back where there are low parts.
 ///
 /// Where a block keeps its FP32 bits, or scales are so far apart that their product leaves FP32's
-/// range, the chunk is made again by FP32 multiply-adds.
+/// range, the chunk is made again in FP32.
 #pragma once
 
 #include <llmc/detail/cuda_only.hpp>
@@ -103,30 +103,54 @@ class numbers_of_k {
   std::int64_t first_;
 };
 
-/// Adds a chunk to the sums by FP32 multiply-adds, from global memory. It is as slow as it is rare.
+/// sum + lost += a * b: what the sum's rounding and the product's take goes into `lost`. (Ogita,
+/// Rump, Oishi: Accurate Sum and Dot Product, 2005.)
+__device__ __forceinline__ void add_product_keeping_loss(float& sum, float& lost, float a,
+                                                         float b) {
+  // Intrinsics, since the compiler would make one multiply-add of product and sum.
+  const float product = __fmul_rn(a, b);
+  const float of_product = __fmaf_rn(a, b, -product);
+  const float total = __fadd_rn(sum, product);
+  const float added = __fsub_rn(total, sum);
+  const float of_sum =
+      __fadd_rn(__fsub_rn(sum, __fsub_rn(total, added)), __fsub_rn(product, added));
+  lost = __fadd_rn(lost, __fadd_rn(of_sum, of_product));
+  sum = total;
+}
+
+/// Adds a chunk to the sums in FP32, from global memory, with one rounding for the whole chunk. It
+/// is as slow as it is rare.
 template <class Tiles>
 __device__ __forceinline__ void add_chunk_in_fp32(float (&sums)[Tiles::sums], const half_problem& p,
                                                   const tile_part& part,
                                                   const half_consumer<Tiles>& self,
                                                   const half_factors<Tiles>& scales, int chunk) {
-#pragma unroll 1
-  for (int k = chunk * Tiles::chunk; k < (chunk + 1) * Tiles::chunk; ++k) {
-    const numbers_of_k<Tiles::layout_1> a(p.first, self.row_place(part), k, scales.first);
-    const float a_0 = a(0), a_1 = a(8);
+  constexpr int block_sums = Tiles::sums / Tiles::column_blocks;
 #pragma unroll
-    for (int block = 0; block < Tiles::column_blocks; ++block) {
+  for (int block = 0; block < Tiles::column_blocks; ++block) {
+    float* const of_block = sums + block_sums * block;
+    float lost[block_sums] = {};
+#pragma unroll 1
+    for (int k = chunk * Tiles::chunk; k < (chunk + 1) * Tiles::chunk; ++k) {
+      const numbers_of_k<Tiles::layout_1> a(p.first, self.row_place(part), k, scales.first);
       const numbers_of_k<Tiles::layout_2> b(p.second, self.column_place(part) + 64 * block, k,
                                             scales.second[block]);
+      const float a_0 = a(0), a_1 = a(8);
 #pragma unroll
       for (int j = 0; j < 8; ++j) {
 #pragma unroll
         for (int e = 0; e < 2; ++e) {
           const float x = b(8 * j + e);
-          float* const pair = sums + 32 * block + 4 * j + e;
-          pair[0] = fmaf(a_0, x, pair[0]);
-          pair[2] = fmaf(a_1, x, pair[2]);
+          const int i = 4 * j + e;
+          add_product_keeping_loss(of_block[i], lost[i], a_0, x);
+          add_product_keeping_loss(of_block[i + 2], lost[i + 2], a_1, x);
         }
       }
+    }
+#pragma unroll
+    for (int i = 0; i < block_sums; ++i) {
+      // Beside an infinity the loss is no number, and the sum is right as it is.
+      if (isfinite(lost[i])) of_block[i] += lost[i];
     }
   }
 }
