@@ -23,7 +23,7 @@ inline gpt2_trainer::training_state small_state(const gpt2_trainer::model_file& 
   gpt2_trainer::training_state state;
   state.step = step;
   state.loader = {3, 1, 7};
-  state.data = "0123456789abcdef";
+  state.data = "[]";
   state.options = R"({"seed":42})";
   state.plans = "header\n1 2 3 kernel a\nplans: 1\n";
   const auto count = static_cast<std::int64_t>(model.parameters.size());
