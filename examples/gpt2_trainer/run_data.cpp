@@ -1,6 +1,7 @@
 #include "run_data.hpp"
 
 #include <cstddef>
+#include <cstdio>
 #include <filesystem>
 #include <utility>
 #include <vector>
@@ -46,16 +47,27 @@ run_data text_data(const run_options& options) {
   return data;
 }
 
+/// What takes long must not look as if nothing happened.
+void announce_reading(std::int64_t bytes) {
+  constexpr std::int64_t seconds_of_reading = 4'000'000'000;
+  if (bytes < seconds_of_reading) return;
+  std::fprintf(stderr,
+               "gpt2_train: reading %.1f GB of token shards, to check them now and to notice at "
+               "--resume if they change\n",
+               static_cast<double>(bytes) / 1e9);
+}
+
 run_data shard_data(const run_options& options, const std::vector<fs::path>& paths,
                     std::int64_t vocabulary, const data_record& known) {
   const shard_reading reading =
       only_measures(options) ? shard_reading::as_needed : shard_reading::whole;
-  run_data data{false, options.data, "", make_shard_source(paths, vocabulary, reading, known),
-                nullptr};
+  run_data data{false, options.data, "",
+                make_shard_source(paths, vocabulary, reading, known, announce_reading), nullptr};
   data.description = options.data + ": " + std::to_string(paths.size()) +
                      (paths.size() == 1 ? " token shard" : " token shards");
   if (!options.val.empty()) {
-    data.validation = make_shard_source(matching_paths(options.val), vocabulary, reading);
+    data.validation =
+        make_shard_source(matching_paths(options.val), vocabulary, reading, {}, announce_reading);
   }
   if (!options.prompt.empty()) {
     throw input_error("--prompt needs text as data, got token shards");

@@ -93,6 +93,8 @@ TEST_CASE("corpus: what in a folder cannot be used is passed over and counted", 
   fs::create_symlink("nowhere", folder / "dangling");
   fs::create_symlink("/dev/zero", folder / "device");
   fs::create_symlink(".", folder / "circle");
+  write_text(folder / "run/product_plans.txt", "text");
+  write_text(folder / "run/state_00000004.bin", "");
   fs::create_symlink("good.txt", folder / "linked.txt");  // this one can be used
   const text_corpus corpus = read_text({folder.path()}, 1000);
   CHECK(corpus.text == "\0good\0good"s);
@@ -101,8 +103,10 @@ TEST_CASE("corpus: what in a folder cannot be used is passed over and counted", 
   CHECK(corpus.passed_over[pass_over::not_readable] == 2);
   CHECK(corpus.passed_over[pass_over::no_file] == 2);
   CHECK(corpus.passed_over[pass_over::folder_link] == 1);
+  CHECK(corpus.passed_over[pass_over::run_folder] == 1);
   CHECK(corpus.passed_over.text() ==
-        "1 not UTF-8 text, 1 too large, 2 not readable, 2 not a regular file, 1 link to a folder");
+        "1 not UTF-8 text, 1 too large, 2 not readable, 2 not a regular file, 1 link to a folder, "
+        "1 folder with checkpoints");
 }
 
 TEST_CASE("corpus: what one has no right to read is passed over and counted", "[corpus]") {
@@ -160,7 +164,8 @@ TEST_CASE("corpus: text that has no room in memory is refused by its size", "[co
             ": text is read into memory, where at most 1048576 bytes (half of it) are for it, got "
             "107374182400 (token shards may be larger)");
   // With room for it reading ends at the first byte that is not text.
-  CHECK(refusal(sparse, std::int64_t{1} << 40).find("byte 4 is neither") != std::string::npos);
+  const auto smaller = make_sparse(folder / "smaller", gib);
+  CHECK(refusal(smaller, std::int64_t{1} << 40).find("byte 4 is neither") != std::string::npos);
 
   write_text(folder / "f/a", "12345");
   write_text(folder / "f/b", "67890");

@@ -70,7 +70,7 @@ TEST_CASE("data record: the message says which files changed", "[data_record]") 
   CHECK(refusal(before, record_of(d)) ==
         others + "a must have 6 bytes, got 11; e is new; f is new; and 1 more");
   CHECK(refusal({before[0], before[1]}, {before[1], before[0]}) ==
-        others + "the files follow each other in another order");
+        others + "they are in another order");
   CHECK(refusal({}, before) == others + "a is new; b is new; c/d is new");
 }
 
@@ -94,8 +94,10 @@ TEST_CASE("data record: it is kept as JSON", "[data_record]") {
 TEST_CASE("data record: unchanged shards are not read again, changed ones are", "[data_record]") {
   const temporary_folder folder;
   const auto path = write_shard(folder / "a.bin", counting_tokens(1000));
+  std::int64_t bytes = -1;
   const auto files = [&](const data_record& known) {
-    return make_shard_source({path}, 50257, shard_reading::whole, known)->files();
+    const auto announce = [&](std::int64_t read) { bytes = read; };
+    return make_shard_source({path}, 50257, shard_reading::whole, known, announce)->files();
   };
   // A file that changed just now could change once more within a tick of the clock.
   CHECK_FALSE(files({})[0].stamp);
@@ -106,6 +108,7 @@ TEST_CASE("data record: unchanged shards are not read again, changed ones are", 
   data_record marked = before;
   marked[0].checksum = "kept";
   CHECK(files(marked)[0].checksum == "kept");
+  CHECK(bytes == 0);
 
   // Another byte, with the old size, inode and time of modification.
   struct stat status {};
@@ -114,6 +117,7 @@ TEST_CASE("data record: unchanged shards are not read again, changed ones are", 
   const timespec times[] = {status.st_atim, status.st_mtim};
   REQUIRE(::utimensat(AT_FDCWD, path.c_str(), times, 0) == 0);
   CHECK(files(marked)[0].checksum != "kept");
+  CHECK(bytes == 3024);
   CHECK_FALSE(refusal(before, files(before)).empty());
 }
 

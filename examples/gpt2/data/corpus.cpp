@@ -10,6 +10,7 @@
 
 #include "gpt2/data/embedded_text.hpp"
 #include "gpt2/data/text.hpp"
+#include "gpt2/files/checkpoint.hpp"
 #include "gpt2/input_error.hpp"
 
 namespace gpt2_trainer {
@@ -30,6 +31,14 @@ std::string without_gaps(std::string_view text) {
     if (spaces <= most) result += byte;
   }
   return result;
+}
+
+bool has_checkpoints(const fs::path& folder) {
+  try {
+    return !steps_in(folder).empty();
+  } catch (const fs::filesystem_error&) {
+    return false;  // it is not readable
+  }
 }
 
 /// The regular files below a folder; all else that is not hidden is counted.
@@ -65,6 +74,8 @@ class folder_walk {
       passed_over_.add(pass_over::no_file);
     } else if (entry.is_symlink(error)) {
       passed_over_.add(pass_over::folder_link);
+    } else if (has_checkpoints(entry.path())) {
+      passed_over_.add(pass_over::run_folder);
     } else if (enter(entry.path())) {
       passed_over_.add(pass_over::not_readable);
     }

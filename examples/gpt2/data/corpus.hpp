@@ -18,7 +18,8 @@ enum class pass_over {
   too_large,     ///< by itself larger than all text may be
   not_readable,  ///< no right to, or a link that leads nowhere or to itself
   no_file,       ///< a FIFO, a socket, a device
-  folder_link    ///< a link to a folder, which could lead in circles
+  folder_link,   ///< a link to a folder, which could lead in circles
+  run_folder     ///< with checkpoints: what a run writes is not what it learns from
 };
 
 constexpr const char* to_string(pass_over reason) {
@@ -28,13 +29,14 @@ constexpr const char* to_string(pass_over reason) {
     case pass_over::not_readable: return "not readable";
     case pass_over::no_file: return "not a regular file";
     case pass_over::folder_link: return "link to a folder";
+    case pass_over::run_folder: return "folder with checkpoints";
   }
   return "unknown";
 }
 
-inline constexpr std::array pass_overs{pass_over::not_text, pass_over::too_large,
+inline constexpr std::array pass_overs{pass_over::not_text,     pass_over::too_large,
                                        pass_over::not_readable, pass_over::no_file,
-                                       pass_over::folder_link};
+                                       pass_over::folder_link,  pass_over::run_folder};
 
 /// How many were passed over for each reason.
 class pass_over_counts {

@@ -57,7 +57,7 @@ std::vector<std::string> differences(const data_record& wanted, const data_recor
   for (const auto& [name, file] : before) {
     if (now.count(name) == 0) all.push_back(name + " is missing");
   }
-  if (all.empty()) all.push_back("the files follow each other in another order");
+  if (all.empty()) all.push_back("they are in another order");
   return all;
 }
 

@@ -64,12 +64,13 @@ void require_tokens(const input_file& input, std::string_view bytes, std::int64_
   }
 }
 
-/// Reads the whole file and checks all its tokens.
-file_record read_whole(const shard_file& file, std::string name, std::int64_t vocabulary) {
-  const std::optional<file_stamp> stamp = settled(file.stamp);
+/// Reads the whole file, checks all its tokens and completes its record.
+void read_whole(const shard_file& file, std::int64_t vocabulary, file_record& record) {
+  record.stamp = settled(file.stamp);
   const input_file input(file.path);
+  record.bytes = input.size();
   std::int64_t place = -header_bytes / file.token_bytes;
-  const std::optional<std::string> sum = checksum_of(input, [&](std::string_view piece) {
+  record.checksum = *checksum_of(input, [&](std::string_view piece) {
     const auto count = static_cast<std::int64_t>(piece.size()) / file.token_bytes;
     if (place < 0) piece.remove_prefix(std::min<std::size_t>(header_bytes, piece.size()));
     with_token_type(file.token_bytes, [&](auto token) {
@@ -78,7 +79,6 @@ file_record read_whole(const shard_file& file, std::string name, std::int64_t vo
     place += count;
     return true;
   });
-  return {std::move(name), input.size(), *sum, stamp};
 }
 
 std::vector<std::int64_t> token_counts(const std::vector<shard_file>& files) {
@@ -148,23 +148,41 @@ class shard_source : public token_source {
   mutable std::string buffer_;
 };
 
-std::string record_name(const fs::path& path, const fs::path& folder) {
-  return printable(path.lexically_relative(folder).string());
+/// For each shard what is known of it; where that is nothing, or it changed, without a checksum.
+data_record known_records(const std::vector<shard_file>& shards, const data_record& known) {
+  data_record records;
+  const fs::path folder = shards.front().path.parent_path();
+  for (const shard_file& shard : shards) {
+    std::string name = printable(shard.path.lexically_relative(folder).string());
+    const file_record* const unchanged = find_unchanged(known, name, shard.stamp);
+    records.push_back(unchanged ? *unchanged : file_record{std::move(name), 0, "", std::nullopt});
+  }
+  return records;
+}
+
+std::int64_t bytes_to_read(const std::vector<shard_file>& shards, const data_record& records) {
+  std::int64_t bytes = 0;
+  for (std::size_t i = 0; i < shards.size(); ++i) {
+    if (records[i].checksum.empty()) bytes += shards[i].stamp.bytes;
+  }
+  return bytes;
 }
 
 }  // namespace
 
 std::unique_ptr<token_source> make_shard_source(const std::vector<fs::path>& paths,
                                                 std::int64_t vocabulary, shard_reading reading,
-                                                const data_record& known) {
+                                                const data_record& known,
+                                                const std::function<void(std::int64_t)>& announce) {
   std::vector<shard_file> shards;
   for (const fs::path& path : paths) shards.push_back(checked_file(path, vocabulary));
   data_record records;
-  for (const shard_file& shard : shards) {
-    if (reading == shard_reading::as_needed) break;
-    std::string name = record_name(shard.path, paths.front().parent_path());
-    const file_record* const unchanged = find_unchanged(known, name, shard.stamp);
-    records.push_back(unchanged ? *unchanged : read_whole(shard, std::move(name), vocabulary));
+  if (reading == shard_reading::whole) {
+    records = known_records(shards, known);
+    announce(bytes_to_read(shards, records));
+    for (std::size_t i = 0; i < shards.size(); ++i) {
+      if (records[i].checksum.empty()) read_whole(shards[i], vocabulary, records[i]);
+    }
   }
   return std::make_unique<shard_source>(std::move(shards), std::move(records), vocabulary);
 }

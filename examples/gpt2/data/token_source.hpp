@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <filesystem>
+#include <functional>
 #include <memory>
 #include <string>
 #include <utility>
@@ -54,11 +55,13 @@ enum class shard_reading {
 };
 
 /// llm.c's token shards, in the order given. Headers and sizes are checked at once. A file that
-/// `known` has an unchanged record of was checked before and is not read again. Where a file has
-/// changed when a batch is read from it, that is an input_error.
-std::unique_ptr<token_source> make_shard_source(const std::vector<std::filesystem::path>& paths,
-                                                std::int64_t vocabulary, shard_reading reading,
-                                                const data_record& known = {});
+/// `known` has an unchanged record of was checked before and is not read again. `announce` is told
+/// how many bytes are read as a whole, before they are. Where a file has changed when a batch is
+/// read from it, that is an input_error.
+std::unique_ptr<token_source> make_shard_source(
+    const std::vector<std::filesystem::path>& paths, std::int64_t vocabulary, shard_reading reading,
+    const data_record& known = {},
+    const std::function<void(std::int64_t)>& announce = [](std::int64_t) {});
 
 /// The path itself if there is a file or folder of that name, else the files that match it as a
 /// shell pattern, sorted; an input_error if there are none.
