@@ -82,8 +82,9 @@ const option_table<run_options> table{
       integer("--sample-length", &opt::sample_length, {1, 1 << 20}, "tokens of a sample [256]",
               change),
       text("--prompt", &opt::prompt, "TEXT",
-           "what samples continue, with text as data [a new line;\n"
-           "with llmc's own text '/// The ']",
+           "what samples continue, with text as data; with --resume of a\n"
+           "finished run: sample it and leave [a new line; with llmc's\n"
+           "own text '/// The ']",
            change),
       number("--temperature", &opt::temperature, {0, 1e6}, "0: always the most likely token [0.7]",
              change),
