@@ -71,7 +71,7 @@ void write_benchmark(const std::filesystem::path& path, const benchmark_result& 
       {"model_flops_utilisation", known ? json(rate / r.peak.flops_per_second) : json()},
       {"memory_bytes", memory},
       {"total_memory_bytes", total_bytes(r.memory)}};
-  write_file(path, json_text(result));
+  write_file(path, file_text(benchmark_schema, result));
 }
 
 }  // namespace gpt2_trainer

@@ -12,10 +12,12 @@
 #include "gpt2/files/checkpoint.hpp"
 #include "gpt2/input_error.hpp"
 #include "gpt2/machine/threads.hpp"
+#include "gpt2/run/program.hpp"
 #include "gpt2/run/stop_request.hpp"
 #include "options.hpp"
 #include "setup.hpp"
 #include "train.hpp"
+#include "training/evaluation.hpp"
 
 namespace {
 
@@ -24,14 +26,45 @@ using namespace gpt2_trainer;
 constexpr int failed = 1;
 constexpr int not_usable = 2;
 
+/// A finished run that is given a prompt is only sampled.
+bool asks_for_a_sample(const run_options& given, const run_options& now, std::int64_t done) {
+  return !given.prompt.empty() && now.steps == done;
+}
+
+int status_of(run_end end, const stop_request& stop) {
+  switch (end) {
+    case run_end::done: return 0;
+    case run_end::not_logged: return failed;
+    case run_end::stopped: break;
+  }
+  return 128 + stop.signal();
+}
+
+int only_sample(run_options now, const run_options& before, checkpoint from) {
+  run_options kept = now;
+  kept.seed = before.seed;  // with another one there is another sample
+  require_resumable(before, kept);
+  const stop_request never("gpt2_train", "sampling");  // a signal ends the program: nothing is lost
+  return status_of(sample(now, std::move(from), never), never);
+}
+
+int train(run_setup setup) {
+  const bool saves = *setup.options.checkpoint_every > 0;
+  const stop_request stop("gpt2_train", saves ? "writing a checkpoint" : "finishing a step");
+  return status_of(train(std::move(setup), stop), stop);
+}
+
 /// The options of a resumed run are those it was started with, unless the command line has others.
-run_setup resume(int argc, char** argv, const run_options& given) {
+int resume(int argc, char** argv, const run_options& given) {
   checkpoint saved = find_resumed(*given.resume, given.non_finite);
   run_options before = options_from_json(saved.state.options);
   before.out = saved.paths.state.parent_path().string();
-  const run_options now = parse_options(argc, argv, before).options;
-  require_resumable(before, now);
-  return prepare(now, std::move(saved));
+  run_options now = parse_options(argc, argv, before).options;
+  if (asks_for_a_sample(given, now, saved.state.step)) {
+    now.log = given.log;  // nothing is written that is not asked for
+    return only_sample(now, before, std::move(saved));
+  }
+  return train(prepare(now, resumed_run{std::move(saved), before}));
 }
 
 int run(int argc, char** argv) {
@@ -41,12 +74,8 @@ int run(int argc, char** argv) {
     std::fputs(parsed.help->c_str(), stdout);
     return 0;
   }
-  run_setup setup = parsed.options.resume ? resume(argc, argv, parsed.options)
-                                          : prepare(parsed.options, std::nullopt);
-  const bool saves = *setup.options.checkpoint_every > 0;
-  const stop_request stop("gpt2_train", saves ? "writing a checkpoint" : "finishing a step");
-  const run_end end = train(std::move(setup), stop);
-  return end == run_end::stopped ? 128 + stop.signal() : 0;
+  return parsed.options.resume ? resume(argc, argv, parsed.options)
+                               : train(prepare(parsed.options, std::nullopt));
 }
 
 int complain(const std::exception& error, int status) {
@@ -59,7 +88,7 @@ int complain(const std::exception& error, int status) {
 int main(int argc, char** argv) {
   share_processors(argv);
   try {
-    return run(argc, argv);
+    return status_after_printing("gpt2_train", run(argc, argv));
   } catch (const input_error& error) {
     return complain(error, not_usable);
   } catch (const std::filesystem::filesystem_error& error) {

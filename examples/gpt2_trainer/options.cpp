@@ -2,10 +2,9 @@
 
 #include <utility>
 
-#include <llmc/version.hpp>
-
 #include "gpt2/input_error.hpp"
 #include "gpt2/run/option_table.hpp"
+#include "gpt2/run/program.hpp"
 
 namespace gpt2_trainer {
 namespace {
@@ -13,6 +12,12 @@ namespace {
 using opt = run_options;
 constexpr on_resume keep = on_resume::keep;
 constexpr on_resume change = on_resume::change;
+
+/// No text: the small model.
+std::string checked_depth(const std::string& text) {
+  if (!text.empty()) depth_of(text);
+  return text;
+}
 
 const option_table<run_options> table{
     {"Data",
@@ -32,10 +37,10 @@ const option_table<run_options> table{
       integer("--vocabulary", &opt::vocabulary, {1, 1 << 24},
               "tokens that a model from scratch knows, with shards [50257]", keep)}},
     {"Model",
-     {text("--init", &opt::init, "dN",
-           "GPT-2 of N layers from scratch, 6 to 48: d12 is GPT-2 124M, d24\n"
-           "350M, d36 774M, d48 1558M; context 1024 [a small model]",
-           keep),
+     {entry("--init", &opt::init, "dN",
+            "GPT-2 of N layers from scratch, 6 to 48: d12 is GPT-2 124M, d24\n"
+            "350M, d36 774M, d48 1558M; context 1024 [a small model]",
+            keep, checked_depth),
       integer("--layers", &opt::layers, {1, 1 << 16}, "layers of a model from scratch", keep),
       integer("--heads", &opt::heads, {1, 1 << 16}, "attention heads, a divisor of the channels",
               keep),
@@ -65,8 +70,8 @@ const option_table<run_options> table{
       choice("--schedule", &opt::schedule, schedule_kinds, "from the peak to the end [cosine]",
              change),
       number("--weight-decay", &opt::weight_decay, {0}, "of matrices only [0.1]", change),
-      number("--beta1", &opt::beta1, {0, 0.999999}, "decay of the mean gradient [0.9]", change),
-      number("--beta2", &opt::beta2, {0, 0.999999}, "decay of the mean square [0.95]", change),
+      number("--beta1", &opt::beta1, {0, 0.999999f}, "decay of the mean gradient [0.9]", change),
+      number("--beta2", &opt::beta2, {0, 0.999999f}, "decay of the mean square [0.95]", change),
       number("--clip", &opt::clip, {0}, "largest gradient norm; 0: no clipping [1]", change)}},
     {"Validation and samples (every n steps and at the end; 0: never)",
      {integer("--val-every", &opt::val_every, {0},
@@ -77,8 +82,9 @@ const option_table<run_options> table{
       integer("--sample-length", &opt::sample_length, {1, 1 << 20}, "tokens of a sample [256]",
               change),
       text("--prompt", &opt::prompt, "TEXT",
-           "what samples continue, with text as data [a new line;\n"
-           "with llmc's own text '/// The ']",
+           "what samples continue, with text as data; with --resume of a\n"
+           "finished run: sample it and leave [a new line; with llmc's\n"
+           "own text '/// The ']",
            change),
       number("--temperature", &opt::temperature, {0, 1e6}, "0: always the most likely token [0.7]",
              change),
@@ -160,11 +166,6 @@ void require_one_model(const CLI::App& app) {
   }
 }
 
-std::string version_text() {
-  return "gpt2_train of llmc " + std::to_string(LLMC_VERSION_MAJOR) + "." +
-         std::to_string(LLMC_VERSION_MINOR) + "." + std::to_string(LLMC_VERSION_PATCH);
-}
-
 constexpr const char* summary =
     "Trains a GPT-2 in FP32, on text of yours or, without options, on llmc's own.\n";
 constexpr const char* footer =
@@ -188,16 +189,37 @@ parsed_options parse_options(int argc, const char* const* argv, const run_option
   CLI::App app(summary, "gpt2_train");
   app.footer(footer);
   app.get_formatter()->column_width(34);
-  parsed.help = parse_command_line(app, table, argc, argv, parsed.options, version_text());
+  parsed.help =
+      parse_command_line(app, table, argc, argv, parsed.options, version_of("gpt2_train"));
   if (parsed.help) return parsed;
   require_one_model(app);
   require_one_purpose(parsed.options);
   return parsed;
 }
 
+int depth_of(const std::string& init) {
+  constexpr number_range<std::int64_t> depths{6, 48};
+  try {
+    if (init.substr(0, 1) == "d") return static_cast<int>(parse_number(init.substr(1), depths));
+  } catch (const input_error&) {
+  }
+  throw input_error("must be d6 to d48, got " + init);
+}
+
+schedule schedule_of(const run_options& o) {
+  return {o.schedule, as_typed(*o.lr), as_typed(*o.min_lr), *o.warmup, *o.steps};
+}
+
+nlohmann::json json_of_options(const run_options& options) {
+  return saved_options(table, options);
+}
+
+nlohmann::json changed_options(const run_options& from, const run_options& to) {
+  return option_changes(table, from, to);
+}
+
 std::string to_json(const run_options& options) {
-  return saved_options(table, options)
-      .dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
+  return json_of_options(options).dump();
 }
 
 run_options options_from_json(const std::string& text) {

@@ -4,6 +4,7 @@
 
 #include <array>
 #include <cstdint>
+#include <nlohmann/json_fwd.hpp>
 #include <optional>
 #include <string>
 
@@ -56,14 +57,14 @@ struct run_options {
   std::optional<std::int64_t> total_batch;
   std::uint64_t seed = 42;
 
-  std::optional<double> lr;
-  std::optional<double> min_lr;
+  std::optional<float> lr;
+  std::optional<float> min_lr;
   std::optional<std::int64_t> warmup;
   schedule_kind schedule = schedule_kind::cosine;
-  double weight_decay = 0.1;
-  double beta1 = 0.9;
-  double beta2 = 0.95;
-  double clip = 1.0;
+  float weight_decay = 0.1f;
+  float beta1 = 0.9f;
+  float beta2 = 0.95f;
+  float clip = 1;
 
   std::optional<std::int64_t> val_every;
   std::int64_t val_batches = 20;
@@ -92,6 +93,9 @@ struct run_options {
   std::optional<std::string> resume;  ///< where to go on; empty: the latest default folder
 };
 
+/// The N of dN. Anything but d6 to d48 is an input_error.
+int depth_of(const std::string& init);
+
 /// What the command line asks for, or the text that answers it.
 struct parsed_options {
   run_options options;
@@ -106,7 +110,14 @@ inline bool only_measures(const run_options& o) {
   return o.benchmark || o.profile;
 }
 
-/// All options but those of --resume, --benchmark and --profile as one line of JSON, and back.
+schedule schedule_of(const run_options& options);
+
+/// All options but those of --resume, --benchmark and --profile.
+nlohmann::json json_of_options(const run_options& options);
+/// Of those, the ones that have other values: {"steps": {"from": 10, "to": 20}}.
+nlohmann::json changed_options(const run_options& from, const run_options& to);
+
+/// The same as one line of JSON, and back.
 std::string to_json(const run_options& options);
 run_options options_from_json(const std::string& text);
 

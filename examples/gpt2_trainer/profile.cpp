@@ -160,7 +160,8 @@ void write_profile(const std::filesystem::path& path, const profile_result& r) {
   for (const profile_row& row : rows) calls.push_back(row_json(row, total.seconds));
   write_file(
       path,
-      json_text({{"machine", r.machine},
+      file_text(profile_schema,
+                {{"machine", r.machine},
                  {"model", model_json(r.config)},
                  {"batch", r.batch},
                  {"sequence", r.sequence},

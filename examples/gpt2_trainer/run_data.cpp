@@ -69,9 +69,6 @@ run_data shard_data(const run_options& options, const std::vector<fs::path>& pat
     data.validation =
         make_shard_source(matching_paths(options.val), vocabulary, reading, {}, announce_reading);
   }
-  if (!options.prompt.empty()) {
-    throw input_error("--prompt needs text as data, got token shards");
-  }
   return data;
 }
 

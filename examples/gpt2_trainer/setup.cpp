@@ -19,15 +19,6 @@ namespace fs = std::filesystem;
 
 constexpr std::int64_t gpt2_vocabulary = 50257;
 
-int depth_of(const std::string& init) {
-  const bool number =
-      init.size() >= 2 && init.size() <= 3 && init[0] == 'd' &&
-      std::all_of(init.begin() + 1, init.end(), [](char c) { return c >= '0' && c <= '9'; });
-  const int depth = number ? std::stoi(init.substr(1)) : 0;
-  if (depth < 6 || depth > 48) throw input_error("--init must be d6 to d48, got " + init);
-  return depth;
-}
-
 /// The extents of a model from scratch.
 gpt2_config new_config(const run_options& options, const default_run& defaults, bool text) {
   if (text && options.vocabulary && *options.vocabulary != byte_vocabulary) {
@@ -56,14 +47,15 @@ void require_vocabulary(const std::string& source, const gpt2_config& config, bo
 }
 
 /// Gives the setup its model: the resumed one, a file's, or the extents of a new one.
-void choose_model(run_setup& setup, std::optional<checkpoint>& resumed, const default_run& defaults,
-                  bool text) {
+void choose_model(run_setup& setup, std::optional<resumed_run>& resumed,
+                  const default_run& defaults, bool text) {
   const run_options& o = setup.options;
   if (resumed) {
-    setup.model_source = resumed->paths.model.string();
-    setup.config = resumed->model.config;
-    setup.parameters = std::move(resumed->model.parameters);
-    setup.state = std::move(resumed->state);
+    setup.resumed = resumed->latest.paths;
+    setup.model_source = setup.resumed.model.string();
+    setup.config = resumed->latest.model.config;
+    setup.parameters = std::move(resumed->latest.model.parameters);
+    setup.state = std::move(resumed->latest.state);
   } else if (!o.checkpoint.empty()) {
     setup.model_source = o.checkpoint;
     setup.config = read_model_config(o.checkpoint);
@@ -88,9 +80,26 @@ void take_folder(run_setup& setup, const checkpoint* resumed) {
   }
 }
 
+/// Gives all options their values.
+void choose_options(run_setup& setup, const std::optional<resumed_run>& resumed,
+                    const default_run& defaults) {
+  run_options& o = setup.options;
+  const bool small = o.init.empty() && o.checkpoint.empty();
+  choose_defaults(o, setup.config, defaults, small);
+  if (resumed) {
+    setup.before = resumed->options;
+    choose_defaults(setup.before, setup.config, defaults, small);
+    setup.before = with_derived(setup.before);
+  }
+  setup.saved = o;
+  o = with_derived(o);
+  if (resumed) require_resumable(setup.before, o);
+  require_consistent(o, setup.config, setup.state ? setup.state->step : 0);
+}
+
 }  // namespace
 
-run_setup prepare(run_options options, std::optional<checkpoint> resumed) {
+run_setup prepare(run_options options, std::optional<resumed_run> resumed) {
   run_setup setup;
   setup.options = std::move(options);
   run_options& o = setup.options;
@@ -99,21 +108,17 @@ run_setup prepare(run_options options, std::optional<checkpoint> resumed) {
   const default_run& defaults = on_gpu ? gpu_default : cpu_default;
 
   if (resumed) {
-    for (const std::string& why : resumed->passed_over) setup.notes.push_back("Passed over " + why);
+    for (const std::string& why : resumed->latest.passed_over)
+      setup.notes.push_back("Passed over " + why);
   }
 
   const data_kind kind = kind_of_data(o);
   const bool text = kind == data_kind::text;
   choose_model(setup, resumed, defaults, text);
-  complete(o, setup.config, defaults, o.init.empty() && o.checkpoint.empty());
-  require_consistent(o, setup.config, setup.state ? setup.state->step : 0);
+  choose_options(setup, resumed, defaults);
 
   const data_record before = setup.state ? data_record_from_json(setup.state->data) : data_record{};
   setup.data = open_data(o, kind, setup.config.vocabulary, before);
-  // llmc's own text is mostly headers, and their comments show best what was learnt.
-  if (setup.config.vocabulary == byte_vocabulary && o.prompt.empty()) {
-    o.prompt = o.data.empty() ? "/// The " : "\n";
-  }
   // Made here only for their checks; the training loop makes its own.
   batch_loader loader(*setup.data.training, *o.batch, *o.sequence, o.order, o.seed);
   if (setup.data.validation) {
@@ -126,7 +131,7 @@ run_setup prepare(run_options options, std::optional<checkpoint> resumed) {
 
   setup.out = o.out.empty() ? fs::current_path() : fs::path(o.out);
   require_outputs(setup);
-  if (*o.checkpoint_every > 0) take_folder(setup, resumed ? &*resumed : nullptr);
+  if (*o.checkpoint_every > 0) take_folder(setup, resumed ? &resumed->latest : nullptr);
   if (product_tuner* products = setup.machine->products()) load_plans(*products, o, setup.state);
 
   const bool from_file = !o.checkpoint.empty() && !setup.state;

@@ -33,7 +33,7 @@ class training {
     if (steps_.done() < last_) return stopped();
     session_.require_sound(1);
     if (!is_valid_) throw std::runtime_error("the loss of the last validation is not finite");
-    return session_.stop.is_made() ? stopped() : run_end::done;
+    return session_.stop.is_made() ? stopped() : session_.end();
   }
 
  private:

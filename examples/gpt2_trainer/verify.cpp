@@ -15,6 +15,7 @@
 #include "gpt2/machine/threads.hpp"
 #include "gpt2/model/gpt2.hpp"
 #include "gpt2/run/option_table.hpp"
+#include "gpt2/run/program.hpp"
 
 namespace {
 
@@ -144,11 +145,12 @@ int main(int argc, char** argv) {
   try {
     verify_options options;
     CLI::App app(summary, "gpt2_verify");
-    if (const auto help = parse_command_line(app, table, argc, argv, options)) {
+    if (const auto help =
+            parse_command_line(app, table, argc, argv, options, version_of("gpt2_verify"))) {
       std::printf("%s", help->c_str());
-      return 0;
+      return status_after_printing("gpt2_verify", 0);
     }
-    return verify(options) ? 0 : 1;
+    return status_after_printing("gpt2_verify", verify(options) ? 0 : 1);
   } catch (const std::exception& error) {
     std::fprintf(stderr, "gpt2_verify: %s\n", error.what());
     return 2;

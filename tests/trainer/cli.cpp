@@ -104,7 +104,7 @@ TEST_CASE("cli: bad options are refused with what was seen and what is wanted", 
       {{"-b", "x"}, "--batch: must be an integer between 1 and 1048576, got 'x'"},
       {{"--steps", "1.5"}, "--steps: must be an integer at least 1, got '1.5'"},
       {{"--steps", "99999999999999999999"},
-       "--steps: must be an integer at least 1, got '99999999999999999999'"},
+       "--steps: must be an integer between 1 and 9223372036854775807, got '99999999999999999999'"},
       {{"--seed", "-1"}, "--seed: must be an integer at least 0, got '-1'"},
       {{"--lr", "nan"}, "--lr: must be a number at least 0, got 'nan'"},
       {{"--lr", "1e-3x"}, "--lr: must be a number at least 0, got '1e-3x'"},
@@ -113,9 +113,9 @@ TEST_CASE("cli: bad options are refused with what was seen and what is wanted", 
       {{"--schedule", "foo"}, "--schedule: must be one of cosine, linear, constant, got foo"},
       {{"--precision", "fp8"}, "--precision: must be one of ieee, tf32, tf32x3, got fp8"},
       {{"--order", ""}, "--order: must be one of shuffled, sequential, got "},
-      {{"--init", "d5"}, "--init must be d6 to d48, got d5"},
-      {{"--init", "e12"}, "--init must be d6 to d48, got e12"},
-      {{"--init", "d12x"}, "--init must be d6 to d48, got d12x"},
+      {{"--init", "d5"}, "--init: must be d6 to d48, got d5"},
+      {{"--init", "e12"}, "--init: must be d6 to d48, got e12"},
+      {{"--init", "d12x"}, "--init: must be d6 to d48, got d12x"},
       {{"--heads", "3"}, "heads must divide channels, got 3 heads"},
       {{"--sequence", "100000"}, "--sequence must be at most the model's context of "},
       {{"-b", "4", "-t", "16", "--total-batch", "100"},
@@ -136,7 +136,11 @@ TEST_CASE("cli: bad options are refused with what was seen and what is wanted", 
       {{"--plans", "/"}, "--plans must be a file, got folder /"},
       {{"--checkpoint", "x", "--layers", "2"}, "no other may be given, got --layers"},
       {{"--frobnicate"}, "not expected: --frobnicate (--help lists the options)"},
-      {{"extra"}, "not expected: extra (--help lists the options)"},
+      {{"extra"}, "not expected: extra (--backend takes one value; "},
+      {{"--weight-decay", "1e39"}, "--weight-decay: must be a number at least 0, and 0 or of a "},
+      {{"--clip", "1e-50"}, "--clip: must be a number at least 0, and 0 or of a size between "},
+      {{"--step", "10"}, "not expected: --step; did you mean --steps?"},
+      {{"--data", "a", "b"}, "not expected: b (--data takes one value; a pattern must be quoted"},
       {{"--data"}, "--data: 1 required PATH|GLOB missing"}};
   const temporary_folder folder;
   for (const bad_option& bad : cases) contains(refusal(folder, bad.arguments), bad.text);
@@ -176,7 +180,10 @@ TEST_CASE("cli: bad data is refused with what was seen and what is wanted", "[cl
   contains(refused(path("few.txt")), "tokens are wanted, got 1");
   contains(refused(path("good.bin"), {"--val", path("magic.bin")}), "magic.bin: magic number");
   contains(refused(path("good.bin"), {"--val", path("few.txt")}), "few.txt: the file must be");
-  contains(refused(path("good.bin"), {"--prompt", "Hi"}), "--prompt needs text as data");
+  contains(refused(path("good.bin"), {"--prompt", "Hi"}),
+           "--prompt must be for a model whose 256 tokens are bytes, got one of 50257 tokens: "
+           "their text "
+           "would need GPT-2's tokenizer");
   contains(refusal(folder, tiny_run({"--val", path("good.bin")})), "validation must be text");
 }
 

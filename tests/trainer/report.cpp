@@ -1,12 +1,20 @@
 #include "gpt2/run/report.hpp"
 
+#include <sys/resource.h>
+
+#include <cerrno>
 #include <cmath>
+#include <csignal>
+#include <cstring>
+#include <nlohmann/json.hpp>
 
 #include "../support/catch.hpp"
 #include "gpt2/model/operations.hpp"
 #include "gpt2_trainer/benchmark.hpp"
+#include "temporary_folder.hpp"
 
 using namespace gpt2_trainer;
+using namespace llmc_test;
 
 TEST_CASE("report: durations and large numbers", "[report]") {
   CHECK(clock_text(0) == "0:00");
@@ -66,4 +74,45 @@ TEST_CASE("report: a benchmark's table has rates and, where it is known, the pea
   CHECK(row("memory") == "1.500 GiB");
   result.peak = {};
   CHECK(row("model TFLOP/s") == "8");
+}
+
+TEST_CASE("report: a log holds whole lines, also when the disk was full for a while", "[report]") {
+  const temporary_folder folder;
+  const std::filesystem::path path = folder / "below/log";
+  const json_schema schema{"test.log", 7};
+  const auto lines_of = [&] {
+    std::vector<nlohmann::json> lines;
+    std::ifstream file(path);
+    for (std::string line; std::getline(file, line);) lines.push_back(nlohmann::json::parse(line));
+    return lines;
+  };
+  rlimit before{};
+  REQUIRE(::getrlimit(RLIMIT_FSIZE, &before) == 0);
+  const auto handler = std::signal(SIGXFSZ, SIG_IGN);
+  const auto limit = [&](rlim_t bytes) {
+    const rlimit now{bytes, before.rlim_max};
+    REQUIRE(::setrlimit(RLIMIT_FSIZE, &now) == 0);
+  };
+  {
+    json_lines log(path.string(), schema, {{"event", "begin"}});
+    limit(20);
+    const std::string why = log.add({{"step", 1}});
+    limit(before.rlim_cur);
+    CHECK(why == std::strerror(EFBIG));
+    CHECK(std::filesystem::file_size(path) == 0);
+    CHECK(log.add({{"step", 2}}).empty());
+    limit(std::filesystem::file_size(path) + 5);
+    CHECK(log.add({{"step", 3}}) == std::strerror(EFBIG));
+    limit(before.rlim_cur);
+    CHECK(log.add({{"step", 4}}).empty());
+    CHECK(log.finish().empty());
+  }
+  std::signal(SIGXFSZ, handler);
+  const auto lines = lines_of();
+  REQUIRE(lines.size() == 3);
+  CHECK(lines[0] == nlohmann::json{{"event", "begin"}, {"schema", "test.log"}, {"version", 7}});
+  CHECK(lines[1].at("step") == 2);
+  CHECK(lines[2].at("step") == 4);
+  CHECK(message_of([&] { require_own_lines(path.string(), schema); }).empty());
+  CHECK_FALSE(message_of([&] { require_own_lines(path.string(), {"other.log", 7}); }).empty());
 }

@@ -10,6 +10,7 @@
 #include <nlohmann/json.hpp>
 
 #include "gpt2/input_error.hpp"
+#include "gpt2/run/json_text.hpp"
 
 namespace gpt2_trainer {
 namespace {
@@ -62,7 +63,7 @@ std::vector<std::string> differences(const data_record& wanted, const data_recor
 }
 
 json describe(const file_record& file) {
-  json text{{"name", file.name}, {"bytes", file.bytes}, {"checksum", file.checksum}};
+  json text{{"name", json_of_text(file.name)}, {"bytes", file.bytes}, {"checksum", file.checksum}};
   if (file.stamp) {
     text["modified"] = file.stamp->modified;
     text["changed"] = file.stamp->changed;
@@ -79,7 +80,8 @@ file_record from_description(const json& text) {
     if (!value.is_number_integer()) throw input_error(std::string(key) + " must be an integer");
     return value;
   };
-  file_record file{text.at("name"), integer("bytes"), text.at("checksum"), std::nullopt};
+  file_record file{text_of_json(text.at("name")), integer("bytes"), text.at("checksum"),
+                   std::nullopt};
   if (text.contains("inode")) {
     file.stamp = {file.bytes, integer("modified"), integer("changed"), integer("inode")};
   }

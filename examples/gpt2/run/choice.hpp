@@ -5,10 +5,19 @@
 #include <array>
 #include <cstddef>
 #include <string>
+#include <vector>
 
 #include "gpt2/input_error.hpp"
+#include "gpt2/run/suggestion.hpp"
 
 namespace gpt2_trainer {
+
+template <class Enum, std::size_t Count>
+std::vector<std::string> words_of(const std::array<Enum, Count>& choices) {
+  std::vector<std::string> words;
+  for (const Enum choice : choices) words.emplace_back(to_string(choice));
+  return words;
+}
 
 /// The words, with the separator between them.
 template <class Enum, std::size_t Count>
@@ -24,7 +33,8 @@ Enum parse_choice(const std::array<Enum, Count>& choices, const std::string& tex
   for (const Enum choice : choices) {
     if (text == to_string(choice)) return choice;
   }
-  throw input_error("must be one of " + joined_words(choices, ", ") + ", got " + text);
+  throw input_error("must be one of " + joined_words(choices, ", ") + ", got " + text +
+                    suggestion(text, words_of(choices)));
 }
 
 }  // namespace gpt2_trainer

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "gpt2/model/config.hpp"
+#include "gpt2/run/json_file.hpp"
 #include "gpt2/run/quartiles.hpp"
 
 namespace gpt2_trainer {
@@ -29,9 +30,13 @@ inline nlohmann::json milliseconds_json(const std::vector<double>& seconds) {
           {"maximum", 1e3 * q.maximum},      {"all", all}};
 }
 
-/// The text of a file. Names may hold bytes that are not UTF-8; they are replaced.
-inline std::string json_text(const nlohmann::json& value) {
-  return value.dump(2, ' ', false, nlohmann::json::error_handler_t::replace) + "\n";
+inline constexpr json_schema benchmark_schema{"llmc.gpt2_train.benchmark", 1};
+inline constexpr json_schema profile_schema{"llmc.gpt2_train.profile", 1};
+
+/// The text of a file of that schema.
+inline std::string file_text(json_schema schema, nlohmann::json members) {
+  members.update(json_of_schema(schema));
+  return members.dump(2, ' ', false, nlohmann::json::error_handler_t::replace) + "\n";
 }
 
 }  // namespace gpt2_trainer

@@ -1,52 +1,67 @@
 #include "gpt2/run/option_table.hpp"
 
-#include <cerrno>
-#include <cmath>
-#include <cstdlib>
+#include <algorithm>
 #include <filesystem>
-#include <sstream>
+#include <utility>
+
+#include "gpt2/run/suggestion.hpp"
 
 namespace gpt2_trainer {
 namespace {
 
-/// Numbers in the form that people type.
-template <class Number>
-std::string shown(Number value) {
-  std::ostringstream text;
-  text << value;
-  return text.str();
+/// What is not a value although it stands where one could.
+bool names_an_option(const std::string& argument) {
+  return argument.size() > 1 && argument.front() == '-';
 }
 
-template <class Range>
-[[noreturn]] void reject(const char* kind, Range range, bool open, const std::string& text) {
-  throw input_error(std::string("must be ") + kind +
-                    (open ? " at least " + shown(range.least)
-                          : " between " + shown(range.least) + " and " + shown(range.most)) +
-                    ", got '" + text + "'");
+/// The known option that was given before this argument, with nothing but values between; null if
+/// there is none.
+const option_name* option_before(const std::vector<std::string>& arguments, std::size_t at,
+                                 const std::vector<option_name>& known) {
+  while (at > 0 && !names_an_option(arguments[at])) --at;
+  const auto found = std::find_if(known.begin(), known.end(),
+                                  [&](const option_name& each) { return each.is(arguments[at]); });
+  return found == known.end() ? nullptr : &*found;
 }
 
-/// Whether a number of the C library's was made of the whole text.
-bool is_whole(const std::string& text, const char* end) {
-  return !text.empty() && *end == '\0' && end == text.c_str() + text.size();
+/// What to do about a value too many.
+std::string advice(const option_name& option) {
+  const bool pattern = option.type.find("GLOB") != std::string::npos;
+  return option.name() + " takes one value; " +
+         (pattern ? "a pattern must be quoted, as in " + option.name() +
+                        " '*.txt', or the shell puts all names that match in its place"
+                  : "one with spaces must be quoted");
 }
 
 }  // namespace
 
-std::int64_t parse_integer(const std::string& text, integer_range range) {
-  char* end = nullptr;
-  errno = 0;
-  const std::int64_t value = std::strtoll(text.c_str(), &end, 10);
-  const bool whole = is_whole(text, end) && errno == 0;
-  if (whole && value >= range.least && value <= range.most) return value;
-  reject("an integer", range, range.most == integer_range{0}.most, text);
+bool option_name::is(const std::string& argument) const {
+  std::size_t begin = 0;
+  while (begin <= names.size()) {
+    const std::size_t end = std::min(names.find(',', begin), names.size());
+    if (names.substr(begin, end - begin) == argument) return true;
+    begin = end + 1;
+  }
+  return false;
 }
 
-double parse_number(const std::string& text, number_range range) {
-  char* end = nullptr;
-  const double value = std::strtod(text.c_str(), &end);
-  const bool whole = is_whole(text, end) && std::isfinite(value);
-  if (whole && value >= range.least && value <= range.most) return value;
-  reject("a number", range, std::isinf(range.most), text);
+std::string unexpected(const std::vector<std::string>& arguments,
+                       const std::vector<std::string>& left,
+                       const std::vector<option_name>& known) {
+  const auto first = std::find_if(arguments.begin(), arguments.end(), [&](const std::string& each) {
+    return std::find(left.begin(), left.end(), each) != left.end();
+  });
+  if (first == arguments.end()) return "not expected: " + left.front();
+  if (!names_an_option(*first)) {
+    const option_name* const before =
+        option_before(arguments, static_cast<std::size_t>(first - arguments.begin()), known);
+    if (before != nullptr && !before->type.empty())
+      return "not expected: " + *first + " (" + advice(*before) + ")";
+  }
+  std::vector<std::string> words;
+  for (const option_name& each : known) words.push_back(each.name());
+  const std::string name = first->substr(0, first->find('='));
+  return "not expected: " + name + suggestion(name, words) + " (--help lists the options)";
 }
 
 std::string absolute_path(const std::string& path) {
@@ -54,7 +69,7 @@ std::string absolute_path(const std::string& path) {
 }
 
 std::string option_text(const nlohmann::json& value) {
-  return value.is_string() ? value.get<std::string>() : value.dump();
+  return value.is_number() ? value.dump() : text_of_json(value);
 }
 
 }  // namespace gpt2_trainer

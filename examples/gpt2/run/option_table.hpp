@@ -8,7 +8,6 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
-#include <limits>
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
@@ -18,6 +17,8 @@
 
 #include "gpt2/input_error.hpp"
 #include "gpt2/run/choice.hpp"
+#include "gpt2/run/json_text.hpp"
+#include "gpt2/run/numbers.hpp"
 
 namespace gpt2_trainer {
 
@@ -28,11 +29,22 @@ enum class on_resume {
   forget   ///< the option is not saved with the run
 };
 
-template <class Options>
-struct option {
+/// How an option is written.
+struct option_name {
   std::string names;  ///< as CLI11 takes them, the longest last: "-b,--batch"
-  std::string type;   ///< what --help shows in the value's place
-  std::string help;   ///< ends with the default in brackets
+  std::string type;   ///< what --help shows in the value's place; empty: it takes no value
+
+  /// "--batch", which messages use.
+  std::string name() const { return names.substr(names.rfind(',') + 1); }
+  /// "batch", by which it is saved.
+  std::string key() const { return name().substr(name().find_first_not_of('-')); }
+  /// Whether this argument of the command line names it.
+  bool is(const std::string& argument) const;
+};
+
+template <class Options>
+struct option : option_name {
+  std::string help;  ///< ends with the default in brackets
   on_resume resume;
   /// Throws input_error if this is no value of the option.
   std::function<void(Options&, const std::string&)> parse;
@@ -41,11 +53,6 @@ struct option {
   /// What is parsed where the option is given without a value. Empty: it must have a value.
   std::optional<std::string> bare = std::nullopt;
   bool required = false;
-
-  /// "--batch", which messages use.
-  std::string name() const { return names.substr(names.rfind(',') + 1); }
-  /// "batch", by which it is saved.
-  std::string key() const { return name().substr(2); }
 };
 
 template <class Options>
@@ -66,20 +73,6 @@ void for_each_option(const option_table<Options>& table, Visit visit) {
 
 // ---- entries ----
 
-struct integer_range {
-  std::int64_t least;
-  std::int64_t most = std::numeric_limits<std::int64_t>::max();
-};
-
-struct number_range {
-  double least;
-  double most = std::numeric_limits<double>::infinity();
-};
-
-/// The number of that text, or an input_error that says what is wanted.
-std::int64_t parse_integer(const std::string& text, integer_range range);
-double parse_number(const std::string& text, number_range range);
-
 /// The path from the root: a relative one would mean another file in another folder.
 std::string absolute_path(const std::string& path);
 
@@ -96,13 +89,17 @@ template <class Value>
 nlohmann::json json_of(const Value& value) {
   if constexpr (std::is_enum_v<Value>) {
     return to_string(value);
+  } else if constexpr (std::is_same_v<Value, std::string>) {
+    return json_of_text(value);
+  } else if constexpr (std::is_same_v<Value, float>) {
+    return as_typed(value);
   } else {
     return value;
   }
 }
 template <class Value>
 nlohmann::json json_of(const std::optional<Value>& value) {
-  return value ? nlohmann::json(*value) : nlohmann::json();
+  return value ? json_of(*value) : nlohmann::json();
 }
 
 /// An entry whose value `read` makes of a text.
@@ -110,24 +107,29 @@ template <class Options, class Value, class Read>
 option<Options> entry(const char* names, Value Options::*member, std::string type, const char* help,
                       on_resume resume, Read read) {
   using inner = typename type_in<Value>::type;
-  return {names,
-          std::move(type),
+  return {{names, std::move(type)},
           help,
           resume,
           [=](Options& o, const std::string& text) { o.*member = static_cast<inner>(read(text)); },
           [=](const Options& o) { return json_of(o.*member); }};
 }
 
+// A number's range is one of the member's type, so it is used as it was checked.
+
 template <class Options, class Value>
-option<Options> integer(const char* names, Value Options::*member, integer_range range,
-                        const char* help, on_resume resume = on_resume::forget) {
+option<Options> integer(const char* names, Value Options::*member,
+                        number_range<typename type_in<Value>::type> range, const char* help,
+                        on_resume resume = on_resume::forget) {
+  static_assert(std::is_integral_v<typename type_in<Value>::type>);
   return entry(names, member, "N", help, resume,
-               [=](const std::string& text) { return parse_integer(text, range); });
+               [=](const std::string& text) { return parse_number(text, range); });
 }
 
 template <class Options, class Value>
-option<Options> number(const char* names, Value Options::*member, number_range range,
-                       const char* help, on_resume resume = on_resume::forget) {
+option<Options> number(const char* names, Value Options::*member,
+                       number_range<typename type_in<Value>::type> range, const char* help,
+                       on_resume resume = on_resume::forget) {
+  static_assert(std::is_floating_point_v<typename type_in<Value>::type>);
   return entry(names, member, "X", help, resume,
                [=](const std::string& text) { return parse_number(text, range); });
 }
@@ -186,14 +188,26 @@ void add_option(CLI::App& app, const std::string& heading, const option<Options>
   if (each.bare) made->expected(0, 1);
 }
 
+/// The options of the table, and those that every program has.
+template <class Options>
+std::vector<option_name> known_options(const option_table<Options>& table) {
+  std::vector<option_name> known{{"-h,--help", ""}, {"--version", ""}};
+  for_each_option(table, [&](const option<Options>& each) { known.push_back(each); });
+  return known;
+}
+
+/// Says which of the arguments that are left over was not expected, and what may have been meant.
+std::string unexpected(const std::vector<std::string>& arguments,
+                       const std::vector<std::string>& left, const std::vector<option_name>& known);
+
 /// Options that are not given keep the values that they have. Returns the text that answers --help
 /// or --version, if that is asked for. A bad option is an input_error.
 template <class Options>
 std::optional<std::string> parse_command_line(CLI::App& app, const option_table<Options>& table,
                                               int argc, const char* const* argv, Options& to,
-                                              const std::string& version = "") {
+                                              const std::string& version) {
   app.set_help_flag("-h,--help", "print this and leave");
-  if (!version.empty()) app.set_version_flag("--version", version, "print the version and leave");
+  app.set_version_flag("--version", version, "print the version and leave");
   for (const option_group<Options>& group : table) {
     for (const option<Options>& each : group.options) add_option(app, group.heading, each, to);
   }
@@ -203,8 +217,8 @@ std::optional<std::string> parse_command_line(CLI::App& app, const option_table<
     return app.help();
   } catch (const CLI::CallForVersion& asked) {
     return std::string(asked.what()) + "\n";
-  } catch (const CLI::ExtrasError& error) {
-    throw input_error(std::string(error.what()) + " (--help lists the options)");
+  } catch (const CLI::ExtrasError&) {
+    throw input_error(unexpected({argv + 1, argv + argc}, app.remaining(), known_options(table)));
   } catch (const CLI::ParseError& error) {
     throw input_error(error.what());
   }
@@ -245,6 +259,20 @@ Options restored_options(const option_table<Options>& table, const nlohmann::jso
     }
   });
   return options;
+}
+
+/// The options that have other values: {"steps": {"from": 10, "to": 20}}.
+template <class Options>
+nlohmann::json option_changes(const option_table<Options>& table, const Options& from,
+                              const Options& to) {
+  nlohmann::json changes = nlohmann::json::object();
+  for_each_option(table, [&](const option<Options>& each) {
+    const nlohmann::json before = each.value(from);
+    const nlohmann::json after = each.value(to);
+    if (each.resume == on_resume::forget || before == after) return;
+    changes[each.key()] = {{"from", before}, {"to", after}};
+  });
+  return changes;
 }
 
 /// Throws input_error unless both agree on the options that a resumed run keeps.

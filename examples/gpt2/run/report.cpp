@@ -1,12 +1,14 @@
 #include "gpt2/run/report.hpp"
 
 #include <algorithm>
-#include <cerrno>
+#include <array>
 #include <cmath>
-#include <cstring>
-#include <filesystem>
+#include <cstdio>
+#include <ctime>
 #include <nlohmann/json.hpp>
-#include <stdexcept>
+
+#include "gpt2/run/json_text.hpp"
+#include "gpt2/run/program.hpp"
 
 namespace gpt2_trainer {
 namespace {
@@ -37,8 +39,18 @@ std::string size_text(std::size_t bytes) {
                             : format("%10.1f MiB", size / kibi / kibi);
 }
 
-std::string dump(const json& line) {
-  return line.dump(-1, ' ', false, json::error_handler_t::replace);
+void say(const table& rows) {
+  for (const auto& [name, value] : rows) say(padded_right(name, 15) + value);
+}
+
+/// Now, as 2026-01-31T23:59:59Z.
+std::string time_text() {
+  std::array<char, 32> text{};
+  const std::time_t now = std::time(nullptr);
+  std::tm parts{};
+  gmtime_r(&now, &parts);
+  std::strftime(text.data(), text.size(), "%Y-%m-%dT%H:%M:%SZ", &parts);
+  return text.data();
 }
 
 }  // namespace
@@ -58,26 +70,44 @@ std::string grouped(std::int64_t value) {
   return text;
 }
 
-report::report(const std::string& log, bool go_on) {
-  if (log.empty()) return;
-  std::filesystem::create_directories(std::filesystem::path(log).parent_path());
-  log_.reset(std::fopen(log.c_str(), go_on ? "ae" : "we"));
-  if (!log_) throw std::runtime_error(log + ": cannot write: " + std::strerror(errno));
+report::report(const std::string& log_file) {
+  if (log_file.empty()) return;
+  const json begin{
+      {"event", "begin"}, {"program", version_of("gpt2_train")}, {"time", time_text()}};
+  log_.emplace(log_file, log_schema, begin);
 }
 
-void report::log(const std::string& line) {
+void report::log(const char* event, json values) {
   if (!log_) return;
-  std::fputs((line + "\n").c_str(), log_.get());
-  std::fflush(log_.get());
+  values["event"] = event;
+  complain(log_->add(values));
 }
 
-void report::settings(const table& rows) {
-  json entries = json::object();
-  for (const auto& [name, value] : rows) {
-    say(padded_right(name, 15) + value);
-    entries[name] = value;
-  }
-  log(dump({{"settings", entries}}));
+void report::complain(const std::string& why) {
+  if (why.empty() || failed_) return;
+  failed_ = true;
+  std::fprintf(stderr,
+               "gpt2_train: %s: cannot write: %s; the run goes on, but its log is not complete\n",
+               log_->path().c_str(), why.c_str());
+}
+
+bool report::is_complete() {
+  if (log_) complain(log_->finish());
+  return !failed_;
+}
+
+void report::settings(const table& rows, const json& values) {
+  say(rows);
+  log("settings", values);
+}
+
+void report::results(const table& rows) {
+  say(rows);
+}
+
+void report::resumed(const table& rows, const json& values) {
+  say(rows);
+  log("resumed", values);
 }
 
 void report::memory(const std::vector<memory_item>& plan) {
@@ -94,7 +124,7 @@ void report::memory(const std::vector<memory_item>& plan) {
     entries[item.name] = item.bytes;
   }
   say("  " + padded_right("total", width) + size_text(total) + "\n");
-  log(dump({{"memory_bytes", entries}}));
+  log("memory", {{"memory_bytes", entries}});
 }
 
 void report::begin_steps() {
@@ -107,38 +137,39 @@ void report::step(const step_report& r) {
              r.loss, r.gradient_norm, r.learning_rate, 1e3 * r.seconds, r.tokens_per_second,
              ideal.c_str(), clock_text(r.seconds_left).c_str(),
              r.skipped ? "  not finite: update skipped" : ""));
-  log(dump({{"step", r.step},
-            {"loss", r.loss},
-            {"gradient_norm", r.gradient_norm},
-            {"learning_rate", r.learning_rate},
-            {"ms", 1e3 * r.seconds},
-            {"tokens_per_second", r.tokens_per_second},
-            {"ideal_share", r.ideal_share < 0 ? json() : json(r.ideal_share)},
-            {"seconds_left", r.seconds_left},
-            {"skipped", r.skipped}}));
+  log("step", {{"step", r.step},
+               {"loss", r.loss},
+               {"gradient_norm", r.gradient_norm},
+               {"learning_rate", r.learning_rate},
+               {"ms", 1e3 * r.seconds},
+               {"tokens_per_second", r.tokens_per_second},
+               {"ideal_share", r.ideal_share < 0 ? json() : json(r.ideal_share)},
+               {"seconds_left", r.seconds_left},
+               {"skipped", r.skipped}});
 }
 
 void report::validation(std::int64_t step, double loss) {
   say(format("%8lld %8.4f validation", static_cast<long long>(step), loss));
-  log(dump({{"step", step}, {"validation_loss", loss}}));
+  log("validation", {{"step", step}, {"validation_loss", loss}});
 }
 
 void report::sample(std::int64_t step, const std::string& prompt, const std::string& text) {
   say("\n---- sample after step " + std::to_string(step) + " ----\n" + prompt + text +
       "\n---- end of sample ----\n");
-  log(dump({{"step", step}, {"prompt", prompt}, {"sample", text}}));
+  log("sample", {{"step", step}, {"prompt", json_of_text(prompt)}, {"sample", json_of_text(text)}});
 }
 
 void report::checkpoint(std::int64_t step, const std::string& model, const std::string& state,
                         bool last) {
   say(format("%8lld wrote ", static_cast<long long>(step)) + model);
   if (last) say("         go on from " + state);
-  log(dump({{"step", step}, {"model", model}, {"state", state}}));
+  log("checkpoint",
+      {{"step", step}, {"model", json_of_text(model)}, {"state", json_of_text(state)}});
 }
 
 void report::note(const std::string& text) {
   say(text);
-  log(dump({{"note", text}}));
+  log("note", {{"note", json_of_text(text)}});
 }
 
 }  // namespace gpt2_trainer

@@ -3,6 +3,7 @@
 #include <vector>
 
 #include "gpt2/data/text.hpp"
+#include "gpt2/input_error.hpp"
 #include "gpt2/model/sampling.hpp"
 
 namespace gpt2_trainer {
@@ -48,6 +49,12 @@ std::optional<std::string> sample_text(gpt2<float>& model, const run_options& o,
                {o.temperature, o.top_k}, random_sequence(o.seed, step, o.sample_length));
   if (static_cast<std::int64_t>(tokens.size()) < o.sample_length) return std::nullopt;
   return shown(model.config(), tokens);
+}
+
+void require_text_model(const gpt2_config& config, const std::string& prompt) {
+  if (config.vocabulary == byte_vocabulary || prompt.empty()) return;
+  throw input_error("--prompt must be for a model whose 256 tokens are bytes, got one of " +
+                    std::to_string(config.vocabulary) + " tokens: " + no_tokenizer);
 }
 
 }  // namespace gpt2_trainer

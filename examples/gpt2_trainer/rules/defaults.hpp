@@ -23,12 +23,17 @@ struct default_run {
 inline constexpr default_run cpu_default{2, 4, 64, 64, 16, 850};
 inline constexpr default_run gpu_default{6, 6, 384, 256, 16, 600};
 
-/// Gives every optional number its value.
-void complete(run_options& options, const gpt2_config& config, const default_run& defaults,
-              bool default_batch);
+/// Gives those options their values that follow from the model and the machine. A run is saved with
+/// these: on another machine it stays what it is.
+void choose_defaults(run_options& options, const gpt2_config& config, const default_run& defaults,
+                     bool default_batch);
+
+/// The options with all others, which follow from those. A run is saved without these, so when it
+/// is resumed with another --lr, say, they follow that one.
+run_options with_derived(run_options options);
 
 /// Throws an input_error unless the options agree with each other, the model and the steps that are
-/// done. They are complete.
+/// done. All have values.
 void require_consistent(const run_options& options, const gpt2_config& config, std::int64_t done);
 
 }  // namespace gpt2_trainer

@@ -1,5 +1,6 @@
 #include "gpt2_trainer/training/evaluation.hpp"
 
+#include <algorithm>
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
@@ -7,6 +8,7 @@
 #include <string>
 
 #include "gpt2/data/dataset.hpp"
+#include "gpt2/machine/machine.hpp"
 #include "gpt2_trainer/report/sample.hpp"
 
 namespace gpt2_trainer {
@@ -47,6 +49,27 @@ void sample(session& of) {
       sample_text(of.steps.model(), of.options, *of.options.sequence, step, of.stop);
   if (!text) return give_up(of, "the sample");
   of.says.sample(step, of.options.prompt, *text);
+}
+
+run_end sample(const run_options& o, checkpoint from, const stop_request& stop) {
+  const gpt2_config& config = from.model.config;
+  require_text_model(config, o.prompt);
+  std::string note;
+  const auto machine = choose_machine(o.backend, o.precision, note);
+  const std::int64_t sequence =
+      std::min(o.sequence.value_or(config.max_sequence), config.max_sequence);
+  gpt2<float> model(config, *machine, 1, sequence);
+  model.set_parameters(from.model.parameters);
+
+  report says(o.log);
+  for (const std::string& why : from.passed_over) says.note("Passed over " + why);
+  says.results({{"machine", machine->description() + (note.empty() ? "" : " (" + note + ")")},
+                {"model", from.paths.model.string()}});
+  const std::int64_t step = from.state.step;
+  const std::optional<std::string> text = sample_text(model, o, sequence, step, stop);
+  if (!text) return run_end::stopped;
+  says.sample(step, o.prompt, *text);
+  return says.is_complete() ? run_end::done : run_end::not_logged;
 }
 
 }  // namespace gpt2_trainer

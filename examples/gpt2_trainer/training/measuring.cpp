@@ -41,9 +41,9 @@ run_end benchmark(run_setup setup, const stop_request& stop) {
                                 of.setup.machine->peak(),
                                 of.steps.model().memory_plan(),
                                 seconds};
-  of.says.settings(benchmark_table(result));
+  of.says.results(benchmark_table(result));
   if (!of.options.benchmark_json.empty()) write_benchmark(of.options.benchmark_json, result);
-  return run_end::done;
+  return of.end();
 }
 
 run_end profile(run_setup setup, const stop_request& stop) {
@@ -67,7 +67,7 @@ run_end profile(run_setup setup, const stop_request& stop) {
       *of.options.total_batch,         ceilings,        calls.finish(),    seconds};
   of.says.note(profile_table(result));
   if (!of.options.profile_json.empty()) write_profile(of.options.profile_json, result);
-  return run_end::done;
+  return of.end();
 }
 
 }  // namespace gpt2_trainer

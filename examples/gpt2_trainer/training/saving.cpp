@@ -79,7 +79,7 @@ void saver::write() {
   state.step = step;
   state.loader = of_.steps.place();
   state.data = data_record_to_json(of_.setup.data.training->files());
-  state.options = to_json(of_.options);
+  state.options = to_json(of_.setup.saved);
   const product_tuner* const products = of_.setup.machine->products();
   if (products != nullptr && of_.options.plans != no_plans) state.plans = products->plans();
   state.moments = of_.steps.model().moments();

@@ -13,14 +13,15 @@ session::session(run_setup begun_with, const stop_request& stop_when)
       options(setup.options),
       stop(stop_when),
       steps(setup),
-      says(options.log, setup.state.has_value()) {}
+      says(options.log) {}
 
 void session::begin() {
   if (!setup.machine_note.empty()) {
     says.note("No GPU: training on the CPU reference (" + setup.machine_note + ").");
   }
   for (const std::string& note : setup.notes) says.note(note);
-  says.settings(settings_table(setup, steps.windows()));
+  says.settings(settings_table(setup, steps.windows()), settings_json(setup, steps.windows()));
+  if (setup.state) says.resumed(resumption_table(setup), resumption_json(setup));
   says.memory(steps.model().memory_plan());
   product_tuner* const products = setup.machine->products();
   if (products != nullptr && options.plans != no_plans) {
@@ -28,6 +29,10 @@ void session::begin() {
     if (!tuned.empty()) says.note(tuned + "\n");
   }
   stop.listen();
+}
+
+run_end session::end() {
+  return says.is_complete() ? run_end::done : run_end::not_logged;
 }
 
 void session::require_sound(int skips) const {

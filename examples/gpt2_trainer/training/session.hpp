@@ -9,7 +9,11 @@
 
 namespace gpt2_trainer {
 
-enum class run_end { done, stopped };
+enum class run_end {
+  done,
+  not_logged,  ///< done, but the log is not complete
+  stopped
+};
 
 struct session {
   session(run_setup begun_with, const stop_request& stop_when);
@@ -19,6 +23,8 @@ struct session {
   /// Says what runs, with which memory, and times the matrix products that have no plan yet. Until
   /// the end of that there is nothing to lose, so a signal ends the program at once.
   void begin();
+  /// `done`, unless the log is not complete.
+  run_end end();
   /// Throws std::runtime_error if so many steps in a row, up to the latest, were skipped because a
   /// loss or a gradient norm was not finite.
   void require_sound(int skips) const;

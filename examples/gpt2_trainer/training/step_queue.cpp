@@ -60,9 +60,7 @@ std::optional<finished_step> step_queue::finish() {
 step_queue::queued_step step_queue::queue() {
   const clock::time_point begin = clock::now();
   const std::int64_t number = done_ + 1;
-  const double rate = learning_rate(
-      {options_.schedule, *options_.lr, *options_.min_lr, *options_.warmup, *options_.steps},
-      number);
+  const double rate = learning_rate(schedule_of(options_), number);
   const std::int64_t batch = *options_.batch;
   const std::int64_t sequence = *options_.sequence;
   const int last = micro_batches_ - 1;
@@ -75,9 +73,8 @@ step_queue::queued_step step_queue::queue() {
   loader_.next(tokens_.data(), targets_.data());
   look_for_the_end();
   return {model_.step(tokens_.data(), targets_.data(), batch, sequence, last, micro_batches_,
-                      {static_cast<float>(options_.beta1), static_cast<float>(options_.beta2),
-                       adamw_epsilon, static_cast<float>(options_.weight_decay),
-                       static_cast<float>(rate), static_cast<float>(options_.clip), number}),
+                      {options_.beta1, options_.beta2, adamw_epsilon, options_.weight_decay,
+                       static_cast<float>(rate), options_.clip, number}),
           number, rate, begin, std::nullopt};
 }
 
