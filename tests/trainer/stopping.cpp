@@ -216,9 +216,10 @@ TEST_CASE("stopping: a model that learnt nothing or is broken is a failure", "[s
            "not finite in 3 steps in a row, up to step 3");
   // The last update makes infinite numbers of finite gradients.
   for (const char* checkpoints : {"1", "0"}) {
-    contains(failure(tiny_run({"--steps", "1", "--lr", "3.4e38", "--weight-decay", "100", "--out",
-                               "b", "--checkpoint-every", checkpoints})),
-             "parameters must be finite, got inf");
+    contains(
+        failure(tiny_run({"--steps", "1", "--lr", "3.4e38", "--weight-decay", "1e4", "--schedule",
+                          "constant", "--out", "b", "--checkpoint-every", checkpoints})),
+        "parameters must be finite, got ");
   }
   CHECK_FALSE(fs::exists(folder / "b/model_00000001.bin"));
 }
