@@ -51,7 +51,7 @@ class Plan:
         events = []
         at = rng.randint(1, calls)
         what = rng.choice(["signals", "signals", "errors", "errors", "both", "kill", "outside",
-                           "pipe", "nothing"])
+                           "pipe", "full", "nothing"])
         if what in ("signals", "both"):
             for _ in range(rng.choice([1, 1, 2, 3])):
                 events.append((at, rng.choice(SIGNALS), 1))
@@ -69,6 +69,7 @@ class Plan:
         if what == "outside":
             self.outside = [(rng.uniform(0, 0.03), rng.choice(SIGNALS))
                             for _ in range(rng.choice([1, 1, 2, 3]))]
+        self.to_full = what == "full"  # standard output is /dev/full
         self.close_after = rng.randrange(18, 60) if what == "pipe" else None  # lines of output
         signals = [name for _, name, _ in events if name in SIGNALS] + self.outside
         self.has_errors = any(name in ERRORS for _, name, _ in events)
@@ -82,6 +83,8 @@ class Plan:
         more = ["%s after %.3f s" % (name, seconds) for seconds, name in self.outside]
         if self.close_after is not None:
             more.append("pipe closed after %d lines" % self.close_after)
+        if self.to_full:
+            more.append("output to /dev/full")
         return ", ".join(filter(None, [self.text()] + more)) or "nothing"
 
 
@@ -97,9 +100,11 @@ class Process:
             environment.update(LD_PRELOAD=work.faults, LLMC_FAULTS_BELOW=str(folder),
                                LLMC_FAULTS=plan.text(), LLMC_FAULTS_LOG=str(self.note) + ".faults")
         self.errors = open(str(self.note) + ".errors", "w+")
-        self.process = subprocess.Popen(
-            [work.program, "--backend", "cpu"] + arguments, cwd=folder, env=environment,
-            stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=self.errors)
+        with open("/dev/full", "wb") as full:
+            self.process = subprocess.Popen(
+                [work.program, "--backend", "cpu"] + arguments, cwd=folder, env=environment,
+                stdin=subprocess.DEVNULL, stderr=self.errors,
+                stdout=full if plan and plan.to_full else subprocess.PIPE)
         self.timer = threading.Timer(TIME_LIMIT, self.stop)
         self.hung = False
         self.timer.start()
@@ -113,6 +118,8 @@ class Process:
     def read(self):
         """Reads the output, and sends what comes from outside once the steps have begun."""
         to_send = list(self.plan.outside) if self.plan else []
+        if self.process.stdout is None:
+            return
         for raw in self.process.stdout:
             self.lines.append(raw.decode(errors="replace").rstrip("\n"))
             while to_send and self.shown():
@@ -209,9 +216,10 @@ class Run:
             self.fault("steps to %d were shown, the newest checkpoint has %d" %
                        (process.shown(), process.newest))
         if process.status == 0:
-            if newest != STEPS:
+            is_cut = process.plan is not None and process.plan.close_after is not None
+            if (process.newest if is_cut else newest) != STEPS:
                 self.fault("status 0, the newest checkpoint reported has step %d" % newest)
-            else:
+            elif not is_cut:
                 self.compare(process.reported()[STEPS], {seed})
             self.look_at_log(process, seed)
 
@@ -243,11 +251,12 @@ class Run:
         """A process that nothing is done to: it goes on from the newest checkpoint to the end."""
         newest = max(self.reported[folder], default=0)
         seeds = set(self.reported[folder].values()) or {seed}
-        end = folder / ("model_%08d.bin" % STEPS)
         arguments = ["--resume", str(folder)]
         if not any(folder.glob("state_*.bin")):
             if newest:
                 return self.fault("step %d was reported, but no state is left" % newest)
+            if any(folder.glob("model_*.bin")):  # killed before the first state had its name
+                folder = self.folder / "again"
             arguments = self.new(seed, str(folder))
             seeds = {seed}
         last = self.start(arguments, None).wait()
@@ -259,7 +268,7 @@ class Run:
         elif last.status == 0 and last.resumed() < newest:
             self.fault("step %d was reported, but it goes on from %d" % (newest, last.resumed()))
         else:
-            self.compare(end, seeds if newest else set(SEEDS))
+            self.compare(folder / ("model_%08d.bin" % STEPS), seeds if newest else set(SEEDS))
             if last.status == 0:
                 self.look_at_log(last, min(seeds)) if newest else None
                 left = [p.name for p in folder.iterdir() if not KEPT.fullmatch(p.name)]
@@ -365,6 +374,8 @@ def main():
                         happened[name + " from outside"] += 1
                     if process.plan and process.plan.close_after is not None:
                         happened["closed pipe"] += 1
+                    if process.plan and process.plan.to_full:
+                        happened["full output"] += 1
     finally:
         if options.keep is None:
             shutil.rmtree(folder)
