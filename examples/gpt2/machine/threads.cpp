@@ -1,6 +1,5 @@
 #include "gpt2/machine/threads.hpp"
 
-#include <sched.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -18,17 +17,6 @@ namespace gpt2_trainer {
 namespace {
 
 namespace fs = std::filesystem;
-
-/// gcc's OpenMP looks this often before it sleeps: 20 to 100 microseconds. Left to itself it looks
-/// 300,000 times, several milliseconds in which another program, or the very thread that is waited
-/// for, could run. The layers of a step follow one another within microseconds, so on an idle
-/// machine threads still find their next work while they look.
-constexpr const char* looks_before_sleep = "2000";
-
-int usable_processors() {
-  cpu_set_t usable;
-  return sched_getaffinity(0, sizeof usable, &usable) == 0 ? CPU_COUNT(&usable) : CPU_SETSIZE;
-}
 
 /// Quota over period: version 2 has both in one file, and "max" where there is no limit; version 1
 /// has two files, and -1.
@@ -68,7 +56,7 @@ std::optional<double> processor_quota(const fs::path& groups, const fs::path& mo
 void share_processors([[maybe_unused]] char* const* argv) {
 #if defined(_OPENMP)
   const auto is_set = [](const char* name) { return std::getenv(name) != nullptr; };
-  int threads = usable_processors();
+  int threads = omp_get_num_procs();  // that this process may use, by its affinity
   if (const auto quota = processor_quota("/proc/self/cgroup", "/sys/fs/cgroup")) {
     threads = std::clamp(static_cast<int>(std::ceil(*quota)), 1, threads);
   }
@@ -76,13 +64,17 @@ void share_processors([[maybe_unused]] char* const* argv) {
 
   if (omp_get_max_threads() == 1) return;  // nobody waits
   if (is_set("OMP_WAIT_POLICY") || is_set("GOMP_SPINCOUNT") || is_set("KMP_BLOCKTIME")) return;
-  ::setenv("GOMP_SPINCOUNT", looks_before_sleep, 1);
+  // gcc's OpenMP then looks this often before it sleeps: 20 to 100 microseconds. Left to itself it
+  // looks 300,000 times, several milliseconds in which another program, or the very thread that is
+  // waited for, could run. The layers of a step follow one another within microseconds, so on an
+  // idle machine threads still find their next work while they look.
+  ::setenv("GOMP_SPINCOUNT", "2000", 1);
   ::setenv("OMP_WAIT_POLICY", "passive", 1);  // for LLVM's OpenMP, which does not know the other
   // By its path, not as /proc/self/exe, which would become the name that `ps` and `pgrep` see.
   std::error_code unreadable;
   const fs::path program = fs::read_symlink("/proc/self/exe", unreadable);
+  // Where it fails the program is right, too, only slower beside others.
   if (!unreadable) ::execv(program.c_str(), argv);
-    // Where that fails the program is right, too, only slower beside others.
 #endif
 }
 
