@@ -74,6 +74,7 @@ class Plan:
         signals = [name for _, name, _ in events if name in SIGNALS] + self.outside
         self.has_errors = any(name in ERRORS for _, name, _ in events)
         self.is_killed = what == "kill"
+        self.is_nothing = what == "nothing"
         self.loses_nothing = not self.has_errors and not self.is_killed and len(signals) <= 2
 
     def text(self):
@@ -200,23 +201,25 @@ class Run:
         return arguments
 
     def look_at(self, process, seed):
-        """What must hold for a process, whatever was done to it."""
+        """What must hold for a process to which its plan was done."""
         if process.hung:
             return self.fault("did not end in %d s" % TIME_LIMIT)
-        killed = process.plan is not None and process.plan.is_killed
-        if process.signal in CRASHES or (process.signal == signal.SIGKILL and not killed):
+        plan = process.plan
+        if process.signal in CRASHES or (process.signal == signal.SIGKILL and not plan.is_killed):
             self.fault("ended by signal %d" % process.signal)
+        if plan.is_nothing and process.status not in (0, 2):  # 2: another has the folder
+            self.fault("undisturbed, status %d" % process.status)
         for step, path in process.reported().items():
             seeds = self.reported[path.parent]
             if seeds.get(step, seed) != seed:
                 self.fault("two runs reported step %d in %s" % (step, path.parent))
             seeds[step] = seed
         newest = max(process.reported(), default=0)
-        if process.plan and process.plan.loses_nothing and process.shown() > process.newest:
+        if plan.loses_nothing and process.shown() > process.newest:
             self.fault("steps to %d were shown, the newest checkpoint has %d" %
                        (process.shown(), process.newest))
         if process.status == 0:
-            is_cut = process.plan is not None and process.plan.close_after is not None
+            is_cut = plan.close_after is not None
             if (process.newest if is_cut else newest) != STEPS:
                 self.fault("status 0, the newest checkpoint reported has step %d" % newest)
             elif not is_cut:
@@ -270,7 +273,8 @@ class Run:
         else:
             self.compare(folder / ("model_%08d.bin" % STEPS), seeds if newest else set(SEEDS))
             if last.status == 0:
-                self.look_at_log(last, min(seeds)) if newest else None
+                if newest:
+                    self.look_at_log(last, min(seeds))
                 left = [p.name for p in folder.iterdir() if not KEPT.fullmatch(p.name)]
                 if left:
                     self.fault("left behind: %s" % ", ".join(sorted(left)))
@@ -285,7 +289,7 @@ class Run:
         calls = self.work.calls[self.every]
         pair = [(self.start(self.new(seed, out), Plan(rng, calls, kind != "alone")), seed)
                 for seed in seeds]
-        for process, seed in pair:
+        for process, _ in pair:
             process.wait()
         for process, seed in pair:
             self.look_at(process, seed)
@@ -336,6 +340,10 @@ class Work:
             return model.read_bytes(), int(open(count).read().split()[1])
 
 
+def counts(counter):
+    return ", ".join("%s %d" % item for item in sorted(counter.items(), key=str))
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__,
                                      formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -364,22 +372,21 @@ def main():
                 if run.faults or options.verbose:
                     print(run, flush=True)
                 for process in run.processes:
+                    plan = process.plan
                     statuses[process.status] += 1
                     reported += len(process.reported())
                     note = pathlib.Path(str(process.note) + ".faults")
                     for line in note.read_text().splitlines() if note.exists() else []:
                         if not line.startswith("calls "):
                             happened[line.split()[2]] += 1
-                    for _, name in process.plan.outside if process.plan else []:
-                        happened[name + " from outside"] += 1
-                    if process.plan and process.plan.close_after is not None:
-                        happened["closed pipe"] += 1
-                    if process.plan and process.plan.to_full:
-                        happened["full output"] += 1
+                    if plan is None:
+                        continue
+                    happened.update(name + " from outside" for _, name in plan.outside)
+                    happened["closed pipe"] += plan.close_after is not None
+                    happened["full output"] += plan.to_full
     finally:
         if options.keep is None:
             shutil.rmtree(folder)
-    counts = lambda counter: ", ".join("%s %d" % item for item in sorted(counter.items(), key=str))
     print("%d runs from number %d, %d processes, %d checkpoints reported, %.0f s" % (
         options.runs, options.first, sum(statuses.values()), reported, time.monotonic() - begin))
     print("exit statuses: " + counts(statuses))
