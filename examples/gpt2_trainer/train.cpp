@@ -23,6 +23,7 @@ class training {
 
   run_end run() {
     session_.begin();
+    session_.stop.listen();  // until here nothing is lost if a signal ends the program at once
     session_.says.begin_steps();
     try {
       take_steps();
@@ -38,7 +39,7 @@ class training {
 
  private:
   void take_steps() {
-    while (session_.goes_on(last_)) {
+    while (steps_.done() < last_ && !session_.stop.is_made()) {
       follow(steps_.next());
       const bool saves = saver_.is_due();
       const bool validates = is_due(*session_.options.val_every);

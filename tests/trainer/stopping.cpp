@@ -124,6 +124,17 @@ TEST_CASE("stopping: the second signal is answered, the third one ends at once",
   CHECK(log_lines(folder / "log", "model").empty());
 }
 
+TEST_CASE("stopping: a benchmark, which saves nothing, ends at once", "[stopping]") {
+  const temporary_folder folder;
+  // A step of hours, which would have to be awaited.
+  running_train running(folder.path(),
+                        {"--layers", "1", "--heads", "2", "--channels", "8", "--context", "8", "-b",
+                         "2", "--total-batch", "1073741824", "--benchmark", "1", "--log", "log"});
+  REQUIRE(wait_until([&] { return !log_lines(folder / "log", "memory_bytes").empty(); }));
+  running.send(SIGINT);
+  CHECK(running.wait().status == 128 + SIGINT);
+}
+
 TEST_CASE("stopping: a signal that is ignored at the start stays ignored", "[stopping]") {
   const temporary_folder folder;
   const ignored_signal as_nohup_does(SIGHUP);

@@ -28,7 +28,6 @@ void session::begin() {
     const std::string tuned = tune_products(*products, options, [this] { steps.rehearse(); });
     if (!tuned.empty()) says.note(tuned + "\n");
   }
-  stop.listen();
 }
 
 run_end session::end() {

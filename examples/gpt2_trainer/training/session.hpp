@@ -20,16 +20,13 @@ struct session {
   session(const session&) = delete;
   session& operator=(const session&) = delete;
 
-  /// Says what runs, with which memory, and times the matrix products that have no plan yet. Until
-  /// the end of that there is nothing to lose, so a signal ends the program at once.
+  /// Says what runs, with which memory, and times the matrix products that have no plan yet.
   void begin();
   /// `done`, unless the log is not complete.
   run_end end();
   /// Throws std::runtime_error if so many steps in a row, up to the latest, were skipped because a
   /// loss or a gradient norm was not finite.
   void require_sound(int skips) const;
-  /// Whether there are steps left up to `last`, and nobody asked to stop.
-  bool goes_on(std::int64_t last) const { return steps.done() < last && !stop.is_made(); }
 
   run_setup setup;
   const run_options& options;  ///< those of the setup
