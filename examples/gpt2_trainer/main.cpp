@@ -86,6 +86,7 @@ int complain(const std::exception& error, int status) {
 }  // namespace
 
 int main(int argc, char** argv) {
+  occupy_closed_streams();
   share_processors(argv);
   try {
     return status_after_printing("gpt2_train", run(argc, argv));

@@ -141,6 +141,7 @@ const option_table<verify_options> table{
 }  // namespace
 
 int main(int argc, char** argv) {
+  occupy_closed_streams();
   share_processors(argv);
   try {
     verify_options options;

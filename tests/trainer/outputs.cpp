@@ -211,3 +211,30 @@ TEST_CASE("outputs: a standard output that fails is said, and the status is not 
   CHECK(shell(folder, {"--help"}, "> /dev/full 2> errors") == 1);
   CHECK(contents(folder / "errors") == said);
 }
+
+TEST_CASE("outputs: no file gets what is printed where standard streams are closed", "[outputs]") {
+  const temporary_folder folder;
+  write_text(folder / "text", some_text());
+  CHECK(shell(folder, tiny_run({"--data", "text", "--steps", "4", "--log", "log", "--out", "run"}),
+              "<&- >&- 2>&-") == 1);
+  CHECK(contents(folder / "log").front() == '{');
+  CHECK(log_lines(folder / "log", "loss").size() == 4);
+  CHECK(shell(folder, {"--resume", "run", "--prompt", "a", "--sample-length", "1"}, "<&- > said") ==
+        0);
+}
+
+TEST_CASE("outputs: a run in a folder below its data can be gone on from", "[outputs]") {
+  const temporary_folder folder;
+  fs::create_directory(folder / "data");
+  write_text(folder / "data/text", some_text());
+  const auto steps = [](const char* number) {
+    return tiny_run({"--data", "data", "--steps", number, "--out", "data/run", "--val-every", "0",
+                     "--sample-every", "0"});
+  };
+  CHECK(run_train(folder.path(), steps("2")).status == 0);
+  const program_result more = run_train(folder.path(), {"--resume", "data/run", "--steps", "3"});
+  CHECK(more.errors.empty());
+  CHECK(more.status == 0);
+  // In the folder itself it would be read as text.
+  CHECK(run_train(folder.path(), {"--data", "data", "--steps", "2", "--out", "data"}).status == 2);
+}

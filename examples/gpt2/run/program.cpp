@@ -1,5 +1,8 @@
 #include "gpt2/run/program.hpp"
 
+#include <fcntl.h>
+#include <unistd.h>
+
 #include <cstdio>
 
 #include <llmc/version.hpp>
@@ -9,6 +12,14 @@ namespace gpt2_trainer {
 std::string version_of(const std::string& program) {
   return program + " of llmc " + std::to_string(LLMC_VERSION_MAJOR) + "." +
          std::to_string(LLMC_VERSION_MINOR) + "." + std::to_string(LLMC_VERSION_PATCH);
+}
+
+void occupy_closed_streams() {
+  for (int stream = STDIN_FILENO; stream <= STDERR_FILENO; ++stream) {
+    if (::fcntl(stream, F_GETFD) >= 0) continue;
+    // It gets the least free number, which is this one.
+    ::open("/dev/null", stream == STDIN_FILENO ? O_WRONLY : O_RDONLY);
+  }
 }
 
 int status_after_printing(const std::string& program, int status) {

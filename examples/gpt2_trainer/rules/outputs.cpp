@@ -131,6 +131,12 @@ bool lies_below(const fs::path& file, const fs::path& folder) {
                     why);
 }
 
+/// Whether the file lies in a run's folder that is below this one: such a folder is passed over.
+bool is_passed_over(const named_file& output, const fs::path& folder) {
+  return output.option == plans_in_out && lies_below(output.path, folder) &&
+         !are_one_file(output.path.parent_path(), folder);
+}
+
 /// Requires that the file is not read, now or by a run that goes on from this one.
 void require_no_input(const named_file& output, const std::vector<named_file>& inputs) {
   for (const named_file& input : inputs) {
@@ -139,6 +145,7 @@ void require_no_input(const named_file& output, const std::vector<named_file>& i
       if (are_one_file(output.path, input.path)) refuse(output, why);
       continue;
     }
+    if (is_passed_over(output, input.path)) continue;
     if (lies_below(output.path, input.path))
       refuse(output, "which lies in the folder of " + input.option + " and would be read with it");
     if (!fs::exists(output.path)) continue;
