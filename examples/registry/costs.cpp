@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include <llmc/split_matrix.hpp>
+
 namespace llmc_registry::costs {
 namespace {
 
@@ -151,7 +153,8 @@ call_cost matmul_bias_backward(row_shape s, accumulation mode) {
 }
 
 call_cost split(row_shape s) {
-  return traffic(2 * elements(s));
+  const std::size_t words = llmc::split_matrix_bytes(s) / sizeof(float);
+  return traffic(elements(s) + static_cast<std::int64_t>(words));
 }
 
 call_cost permute_heads(attention_shape s, int parts) {
