@@ -322,7 +322,7 @@ TEST_CASE("the products of a layer in halves are those of the layer", "[halves]"
   check_close("dweight", dweight.values(), expected_gradient(gradient.sums(), mode), allowed);
 }
 
-TEST_CASE("split_matmul refuses what it cannot do", "[halves]") {
+TEST_CASE("split_matmul: what it cannot do is an error", "[halves]") {
   LLMC_REQUIRE_GPU();
   matmul_context context;
   float x = 0;

@@ -57,7 +57,7 @@ class matmul_context {
   /// `body` runs a product that is to be tuned on another stream; cuda_error if there is no memory
   /// for the scratch; and whatever `body` throws. Plans found until then are kept.
   template <class Body>
-  void tune(cudaStream_t stream, Body body) {
+  [[gnu::visibility("hidden")]] void tune(cudaStream_t stream, Body body) {
     constexpr const char* function = "llmc::matmul_context::tune";
     resources_.require_current_device(function);
     products::require_not_capturing(function, stream);
@@ -101,8 +101,9 @@ class matmul_context {
 
   /// Finds a product's plan and calls `run_as(product, plan)`, see plan_cache::find.
   template <class Run>
-  void run(const char* function, const products::product& p, const products::candidates& among,
-           cudaStream_t stream, Run run_as) {
+  [[gnu::visibility("hidden")]] void run(const char* function, const products::product& p,
+                                         const products::candidates& among, cudaStream_t stream,
+                                         Run run_as) {
     resources_.require_current_device(function);
     run_as(p, plans_.find(function, p, among, resources_, stream, run_as));
   }

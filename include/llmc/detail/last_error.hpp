@@ -16,7 +16,7 @@ LLMC_TYPES_BEGIN
 /// does all the time. Each host thread has a last error of its own, so a second thread does the
 /// work where there is one to lose. Throws what `body` throws.
 template <class Body>
-void keeping_last_error(Body body) {
+[[gnu::visibility("hidden")]] void keeping_last_error(Body body) {
   if (cudaPeekAtLastError() == cudaSuccess) {
     body();
     return;

@@ -8,7 +8,8 @@
 /// because no macro of the host's pass tells sm_90 from sm_90a.
 ///
 ///  - `LLMC_TYPES_BEGIN`, `LLMC_TYPES_END`: the version. For types that users name in signatures,
-///    which must be the same in .cpp and .cu files, and for host code that knows no kernel.
+///    which must be the same in .cpp and .cu files, and for host code that knows no kernel. Its
+///    templates that take a function of the file's own are hidden by an attribute.
 ///  - `LLMC_NAMESPACE_BEGIN`, `LLMC_NAMESPACE_END`: the version, and a namespace of the file's own.
 ///    For launchers, kernels and every helper they call: each file calls the kernels that it was
 ///    compiled with. nvcc turns an unnamed namespace into one that is named after the file's path

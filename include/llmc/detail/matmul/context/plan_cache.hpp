@@ -44,8 +44,9 @@ class plan_cache {
   /// says, and may itself find and run plans. The plan that is returned stays where it is until
   /// plans are loaded.
   template <class Run>
-  const plan& find(const char* function, const product& p, const candidates& among,
-                   const resources& on, cudaStream_t stream, Run run) {
+  [[gnu::visibility("hidden")]] const plan& find(const char* function, const product& p,
+                                                 const candidates& among, const resources& on,
+                                                 cudaStream_t stream, Run run) {
     plan& found = plans_[key_of(p, among)];
     if (watch_ != nullptr && !found.fixed) {
       plan fastest = fastest_of(function, p, among, on, stream, run);
@@ -104,8 +105,9 @@ class plan_cache {
  private:
   /// Times all candidates; those that fail are passed over. Not fixed if all fail.
   template <class Run>
-  plan fastest_of(const char* function, const product& p, const candidates& among,
-                  const resources& on, cudaStream_t stream, Run run) const {
+  [[gnu::visibility("hidden")]] plan fastest_of(const char* function, const product& p,
+                                                const candidates& among, const resources& on,
+                                                cudaStream_t stream, Run run) const {
     if (stream != watch_->stream()) {
       checks::reject(function, "the stream must be the one given to tune until products are tuned");
     }

@@ -75,7 +75,7 @@ class stopwatch {
   /// The median time of several calls; that of the first alone where it is hopeless against `best`;
   /// infinity where the call fails.
   template <class Call>
-  float time_of(Call call, float best) {
+  [[gnu::visibility("hidden")]] float time_of(Call call, float best) {
     float time = std::numeric_limits<float>::infinity();
     keeping_last_error([&] {
       try {
@@ -89,7 +89,7 @@ class stopwatch {
 
  private:
   template <class Call>
-  float median_time_of(Call call, float best) {
+  [[gnu::visibility("hidden")]] float median_time_of(Call call, float best) {
     constexpr int warm_ups = 2;
     constexpr std::size_t samples = 7;
     std::vector<float> times;
@@ -111,7 +111,7 @@ class stopwatch {
   /// The memset keeps the device busy while the host catches up, so that the events enclose the
   /// product and nothing else.
   template <class Call>
-  float time_once(Call call) {
+  [[gnu::visibility("hidden")]] float time_once(Call call) {
     check_cuda(function_, "flushing the L2 cache",
                cudaMemsetAsync(flush_.get(), 0, flush_bytes_, stream_));
     check_cuda(function_, "cudaEventRecord", cudaEventRecord(begin_.get(), stream_));
