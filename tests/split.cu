@@ -72,6 +72,45 @@ TEST_CASE("split over nothing does nothing and refuses nothing", "[split]") {
   llmc::split({nullptr, {0, 5}}, nullptr, nullptr, nullptr);
 }
 
+TEST_CASE("split passes 2^31 elements", "[split][large]") {
+  LLMC_REQUIRE_GPU();
+  constexpr std::int64_t side = llmc::split_layout::side;
+  const row_shape shape{32808, 65536};  // the last blocks have 40 rows
+  const std::int64_t count = shape.rows * shape.channels;
+  LLMC_REQUIRE_GPU_BYTES(static_cast<std::size_t>(count) * sizeof(float) +
+                         llmc::split_matrix_bytes(shape));
+  const buffer<float> inp(count);
+  const buffer<unsigned char> out(static_cast<std::int64_t>(llmc::split_matrix_bytes(shape)));
+  check_cuda(cudaMemset(inp, 0, static_cast<std::size_t>(count) * sizeof(float)));
+  // The last block of the matrix, which a matrix of this one block must equal.
+  const row_shape last{shape.rows % side, side};
+  const std::vector<float> values = random_normal(last.rows * last.channels, 1);
+  const host_halves wanted(last, values);
+  const std::size_t row_bytes = static_cast<std::size_t>(shape.channels) * sizeof(float);
+  check_cuda(cudaMemcpy2D(inp + (count - (last.rows - 1) * shape.channels - side), row_bytes,
+                          values.data(), side * sizeof(float), side * sizeof(float),
+                          static_cast<std::size_t>(last.rows), cudaMemcpyHostToDevice));
+  check_cuda(cudaDeviceSynchronize());
+  const stream s;
+  unsigned char* const bytes = out;
+  llmc::split({bytes, shape}, inp, nullptr, s);
+  s.synchronize();
+
+  const llmc::split_layout layout(shape);
+  const std::size_t line = static_cast<std::size_t>(layout.padded_channels()) * 2;
+  const std::int64_t first = layout.plane() - (side - 1) * layout.padded_channels() - side;
+  std::vector<std::uint32_t> got(wanted.words().size());
+  for (const std::int64_t plane : {0, 1}) {
+    check_cuda(cudaMemcpy2D(got.data() + plane * side * side / 2, side * 2,
+                            bytes + 2 * (plane * layout.plane() + first), line, side * 2, side,
+                            cudaMemcpyDeviceToHost));
+  }
+  check_cuda(cudaMemcpy(&got.back(), bytes + llmc::split_matrix_bytes(shape) - sizeof(float),
+                        sizeof(float), cudaMemcpyDeviceToHost));
+  const bool same = got == wanted.words();
+  CHECK(same);
+}
+
 TEST_CASE("split refuses what it cannot do", "[split]") {
   check_refusals("llmc::split", llmc::split<>, halves{"out", {2, 3}}, array{"inp"},
                  optional_array{}, nullptr);

@@ -20,6 +20,7 @@
 
 #include <llmc/detail/matmul/epilogue.cuh>
 #include <llmc/detail/matmul/product.hpp>
+#include <llmc/detail/matmul/wgmma/ring_memory.cuh>
 #include <llmc/detail/matmul/wgmma/tile_walk.cuh>
 #include <llmc/detail/namespace.hpp>
 #include <llmc/device/memory/copy_async.cuh>
@@ -53,44 +54,15 @@ struct direct_tiles {
   static constexpr int loader_registers = 40;
 };
 
-/// Where things are in shared memory.
+/// Where things are in shared memory: the ring, and behind it the turning_stage of each consumer
+/// group.
 template <class Tiles>
-class direct_memory {
- public:
-  static constexpr int barriers = 2 * Tiles::stages;
+struct direct_memory : ring_memory<Tiles> {
+  using ring_memory<Tiles>::ring_memory;
 
-  __device__ __forceinline__ direct_memory(std::uint32_t memory, std::uint32_t barrier_memory)
-      : memory_((memory + 1023) & ~1023u), barriers_(barrier_memory) {}
-
-  __device__ __forceinline__ std::uint32_t first(int stage) const {
-    return memory_ + stage * Tiles::stage_bytes;
-  }
-  __device__ __forceinline__ std::uint32_t second(int stage) const {
-    return first(stage) + Tiles::first_bytes;
-  }
-  /// The turning_stage of a consumer group.
   __device__ __forceinline__ std::uint32_t turning(int group) const {
-    return first(Tiles::stages) + group * Tiles::part_bytes;
+    return this->first(Tiles::stages) + group * Tiles::part_bytes;
   }
-  __device__ __forceinline__ device::mbarrier full(int stage) const {
-    return {barriers_ + stage * device::mbarrier::bytes};
-  }
-  __device__ __forceinline__ device::mbarrier empty(int stage) const {
-    return full(Tiles::stages + stage);
-  }
-
-  /// By one thread.
-  __device__ __forceinline__ void init_barriers() const {
-    for (int stage = 0; stage < Tiles::stages; ++stage) {
-      full(stage).init(1);
-      empty(stage).init(4 * Tiles::consumers);
-    }
-    device::mbarriers_are_ready();
-  }
-
- private:
-  std::uint32_t memory_;
-  std::uint32_t barriers_;
 };
 
 // ---- the loader: one thread ----

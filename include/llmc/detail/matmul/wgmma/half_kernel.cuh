@@ -18,6 +18,7 @@
 #include <llmc/detail/matmul/product.hpp>
 #include <llmc/detail/matmul/wgmma/half_epilogue.cuh>
 #include <llmc/detail/matmul/wgmma/half_tiles.cuh>
+#include <llmc/detail/matmul/wgmma/ring_memory.cuh>
 #include <llmc/detail/matmul/wgmma/tile_walk.cuh>
 #include <llmc/detail/matmul/wgmma/turns.cuh>
 #include <llmc/detail/namespace.hpp>
@@ -158,7 +159,7 @@ __device__ __forceinline__ void add_chunk_in_fp32(float (&sums)[Tiles::sums], co
 /// Sums += the products of a chunk.
 template <class Tiles>
 __device__ __forceinline__ void add_chunk(float (&sums)[Tiles::sums], const half_problem& p,
-                                          const half_memory<Tiles>& memory,
+                                          const ring_memory<Tiles>& memory,
                                           device::ring_position<Tiles::stages>& at,
                                           const tile_part& part, const half_consumer<Tiles>& self,
                                           const tensor_core_turns& turns, int chunk) {
@@ -241,7 +242,7 @@ __device__ __forceinline__ void add_chunk(float (&sums)[Tiles::sums], const half
 
 template <class Tiles>
 __device__ __forceinline__ void run_half_consumer(const half_problem& p,
-                                                  const half_memory<Tiles>& memory,
+                                                  const ring_memory<Tiles>& memory,
                                                   half_epilogue_memory<Tiles> epilogue) {
   const half_consumer<Tiles> self;
   const tensor_core_turns turns(self.group);
@@ -267,9 +268,9 @@ __global__ void __launch_bounds__(Tiles::launch_bound, 1)
                       const __grid_constant__ CUtensorMap second_map) {
   if constexpr (device::has_wgmma) {
     extern __shared__ __align__(1024) unsigned char wgmma_shared[];
-    __shared__ __align__(8) std::uint64_t barriers[half_memory<Tiles>::barriers];
+    __shared__ __align__(8) std::uint64_t barriers[ring_memory<Tiles>::barriers];
     __shared__ __align__(16) float epilogue[half_epilogue_memory<Tiles>::floats];
-    const half_memory<Tiles> memory(device::shared_address(wgmma_shared),
+    const ring_memory<Tiles> memory(device::shared_address(wgmma_shared),
                                     device::shared_address(barriers));
     if (threadIdx.x == 0) memory.init_barriers();
     __syncthreads();

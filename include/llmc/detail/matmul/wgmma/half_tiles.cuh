@@ -12,6 +12,7 @@
 #include <cstdint>
 
 #include <llmc/detail/matmul/product.hpp>
+#include <llmc/detail/matmul/wgmma/ring_memory.cuh>
 #include <llmc/detail/matmul/wgmma/tile_walk.cuh>
 #include <llmc/detail/namespace.hpp>
 #include <llmc/detail/split/planes.cuh>
@@ -63,42 +64,6 @@ struct half_problem {
   std::int32_t* flags;  ///< 0 before and after
 };
 
-/// Where things are in shared memory.
-template <class Tiles>
-class half_memory {
- public:
-  static constexpr int barriers = 2 * Tiles::stages;
-
-  __device__ __forceinline__ half_memory(std::uint32_t memory, std::uint32_t barrier_memory)
-      : memory_((memory + 1023) & ~1023u), barriers_(barrier_memory) {}
-
-  __device__ __forceinline__ std::uint32_t first(int stage) const {
-    return memory_ + stage * Tiles::stage_bytes;
-  }
-  __device__ __forceinline__ std::uint32_t second(int stage) const {
-    return first(stage) + Tiles::first_bytes;
-  }
-  __device__ __forceinline__ device::mbarrier full(int stage) const {
-    return {barriers_ + stage * device::mbarrier::bytes};
-  }
-  __device__ __forceinline__ device::mbarrier empty(int stage) const {
-    return full(Tiles::stages + stage);
-  }
-
-  /// By one thread.
-  __device__ __forceinline__ void init_barriers() const {
-    for (int stage = 0; stage < Tiles::stages; ++stage) {
-      full(stage).init(1);
-      empty(stage).init(4 * Tiles::consumers);
-    }
-    device::mbarriers_are_ready();
-  }
-
- private:
-  std::uint32_t memory_;
-  std::uint32_t barriers_;
-};
-
 /// Begins to copy a chunk of 64 k of one plane: `Outers` rows or columns of the tile from `outer`
 /// on. The map shows both planes as one matrix, the low one below the high one.
 template <bool InnerFirst, int Outers>
@@ -120,7 +85,7 @@ __device__ __forceinline__ void copy_chunk(std::uint32_t to, const CUtensorMap& 
 template <class Tiles>
 __device__ __forceinline__ void run_half_loader(const half_problem& p, const CUtensorMap& first_map,
                                                 const CUtensorMap& second_map,
-                                                const half_memory<Tiles>& memory) {
+                                                const ring_memory<Tiles>& memory) {
   constexpr int side = static_cast<int>(split_layout::side);
   device::ring_position<Tiles::stages> at;
   tile_walk walk(p.schedule);
