@@ -1,7 +1,6 @@
 #include "gpt2/data/corpus.hpp"
 
 #include <sys/socket.h>
-#include <sys/stat.h>
 #include <sys/un.h>
 #include <unistd.h>
 
@@ -25,11 +24,6 @@ constexpr std::uintmax_t gib = std::uintmax_t{1} << 30;
 
 std::string refusal(const fs::path& path, std::int64_t most = largest_text()) {
   return message_of([&] { read_text({path}, most); });
-}
-
-fs::path make_fifo(const fs::path& path) {
-  REQUIRE(::mkfifo(path.c_str(), 0600) == 0);
-  return path;
 }
 
 /// A file of that size that takes no space.

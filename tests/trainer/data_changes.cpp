@@ -1,5 +1,3 @@
-#include <sys/stat.h>
-
 #include "../support/catch.hpp"
 #include "program.hpp"
 
@@ -12,11 +10,6 @@ namespace fs = std::filesystem;
 /// Six steps on these data, and where they are resumed two more.
 std::vector<std::string> six_steps(const std::string& data, const std::string& out) {
   return tiny_run({"--data", data, "--steps", "6", "--vocabulary", "300", "--out", out});
-}
-
-fs::path make_fifo(const fs::path& path) {
-  REQUIRE(::mkfifo(path.c_str(), 0600) == 0);
-  return path;
 }
 
 fs::path write_three_shards(const temporary_folder& folder) {

@@ -1,7 +1,6 @@
 #include "gpt2/files/file.hpp"
 
 #include <sys/socket.h>
-#include <sys/stat.h>
 #include <sys/un.h>
 #include <unistd.h>
 
@@ -41,7 +40,7 @@ std::string write_refusal(const fs::path& path) {
 
 TEST_CASE("files: only regular files are opened, and nothing is waited for", "[files]") {
   const temporary_folder folder;
-  REQUIRE(::mkfifo((folder / "fifo").c_str(), 0600) == 0);
+  make_fifo(folder / "fifo");
   make_socket(folder / "socket");
   const auto refused = [](const fs::path& path, const std::string& kind) {
     const std::string wanted = path.string() + ": a regular file is wanted, got " + kind;

@@ -1,7 +1,6 @@
 // Which folder a run writes to, and what it does there with what others wrote.
 #include <signal.h>
 #include <sys/resource.h>
-#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -251,7 +250,7 @@ TEST_CASE("run folder: options of a state are checked as those of the command li
 
 TEST_CASE("run folder: what is no file is refused at once", "[folder]") {
   const temporary_folder folder;
-  REQUIRE(::mkfifo((folder / "fifo").c_str(), 0600) == 0);
+  make_fifo(folder / "fifo");
   for (const char* option : {"--data", "--val", "--checkpoint", "--resume"}) {
     const program_result result = run_train(folder.path(), {option, "fifo"});
     CHECK(result.status == 2);

@@ -1,5 +1,3 @@
-#include <sys/stat.h>
-
 #include <fstream>
 #include <limits>
 
@@ -136,13 +134,13 @@ TEST_CASE("shards: what is no regular file is refused at once", "[shards]") {
   const watchdog hang;
   const temporary_folder folder;
   const auto fifo = folder / "fifo.bin";
-  REQUIRE(::mkfifo(fifo.c_str(), 0600) == 0);
+  make_fifo(fifo);
   fs::create_directory(folder / "folder.bin");
   for (const fs::path& path : {fifo, folder / "folder.bin", fs::path("/dev/zero")}) {
     INFO(path);
     CHECK_THROWS_AS(open({path}), input_error);
   }
-  REQUIRE(::mkfifo((folder / "fifo").c_str(), 0600) == 0);
+  make_fifo(folder / "fifo");
   CHECK_THROWS_AS(are_shards({folder / "fifo"}), input_error);
 }
 

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <stdlib.h>
+#include <sys/stat.h>
 
 #include <cstddef>
 #include <cstdint>
@@ -36,6 +37,11 @@ inline std::filesystem::path write_text(const std::filesystem::path& path,
                                         const std::string& text) {
   std::filesystem::create_directories(path.parent_path());
   std::ofstream(path, std::ios::binary) << text;
+  return path;
+}
+
+inline std::filesystem::path make_fifo(const std::filesystem::path& path) {
+  if (::mkfifo(path.c_str(), 0600) != 0) throw std::runtime_error("cannot make " + path.string());
   return path;
 }
 

@@ -9,7 +9,6 @@
 #include <filesystem>
 #include <fstream>
 #include <nlohmann/json.hpp>
-#include <stdexcept>
 #include <utility>
 
 #include "gpt2/input_error.hpp"
@@ -97,8 +96,8 @@ json_lines::json_lines(std::string path, json_schema schema, json first) : path_
   constexpr int flags = O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC | O_NOCTTY | O_NONBLOCK;
   descriptor_ = ::open(path_.c_str(), flags, 0644);
   if (descriptor_ < 0) {
-    throw std::runtime_error(path_ + ": cannot write: " +
-                             (errno == ENXIO ? "no program reads it" : std::strerror(errno)));
+    throw input_error(path_ + ": cannot write: " +
+                      (errno == ENXIO ? "no program reads it" : std::strerror(errno)));
   }
   ::fcntl(descriptor_, F_SETFL, O_APPEND);  // but lines may wait for a slow reader
   first.update(json_of_schema(schema));

@@ -28,9 +28,9 @@ void require_own_lines(const std::string& path, json_schema schema);
 /// A file to which lines of JSON are added. What it holds already stays.
 class json_lines {
  public:
-  /// Creates the file, and the folders that it lies in, if they do not exist. Throws
-  /// std::runtime_error if that fails. `first`, with the members of the schema, is the line that
-  /// comes before all others.
+  /// Creates the file, and the folders that it lies in, if they do not exist. An input_error if it
+  /// cannot be opened. `first`, with the members of the schema, is the line that comes before all
+  /// others.
   json_lines(std::string path, json_schema schema, nlohmann::json first);
   json_lines(const json_lines&) = delete;
   json_lines& operator=(const json_lines&) = delete;
