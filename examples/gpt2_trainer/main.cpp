@@ -2,16 +2,12 @@
 /// gpt2_train: trains a GPT-2 on text or token shards. See --help.
 #include <csignal>
 #include <cstdio>
-#include <exception>
-#include <filesystem>
 #include <new>
 #include <optional>
 #include <stdexcept>
 #include <utility>
 
 #include "gpt2/files/checkpoint.hpp"
-#include "gpt2/input_error.hpp"
-#include "gpt2/machine/threads.hpp"
 #include "gpt2/run/program.hpp"
 #include "gpt2/run/stop_request.hpp"
 #include "options.hpp"
@@ -23,9 +19,6 @@ namespace {
 
 using namespace gpt2_trainer;
 
-constexpr int failed = 1;
-constexpr int not_usable = 2;
-
 /// A finished run that is given a prompt is only sampled.
 bool asks_for_a_sample(const run_options& given, const run_options& now, std::int64_t done) {
   return !given.prompt.empty() && now.steps == done;
@@ -34,7 +27,7 @@ bool asks_for_a_sample(const run_options& given, const run_options& now, std::in
 int status_of(run_end end, const stop_request& stop) {
   switch (end) {
     case run_end::done: return 0;
-    case run_end::not_logged: return failed;
+    case run_end::not_logged: return 1;
     case run_end::stopped: break;
   }
   return 128 + stop.signal();
@@ -74,29 +67,16 @@ int run(int argc, char** argv) {
     std::fputs(parsed.help->c_str(), stdout);
     return 0;
   }
-  return parsed.options.resume ? resume(argc, argv, parsed.options)
-                               : train(prepare(parsed.options, std::nullopt));
-}
-
-int complain(const std::exception& error, int status) {
-  std::fprintf(stderr, "gpt2_train: %s\n", error.what());
-  return status;
+  try {
+    return parsed.options.resume ? resume(argc, argv, parsed.options)
+                                 : train(prepare(parsed.options, std::nullopt));
+  } catch (const std::bad_alloc&) {
+    throw std::runtime_error("not enough memory for this model and batch");
+  }
 }
 
 }  // namespace
 
 int main(int argc, char** argv) {
-  occupy_closed_streams();
-  share_processors(argv);
-  try {
-    return status_after_printing("gpt2_train", run(argc, argv));
-  } catch (const input_error& error) {
-    return complain(error, not_usable);
-  } catch (const std::filesystem::filesystem_error& error) {
-    return complain(error, not_usable);  // all paths are the user's
-  } catch (const std::bad_alloc&) {
-    return complain(std::runtime_error("not enough memory for this model and batch"), failed);
-  } catch (const std::exception& error) {
-    return complain(error, failed);
-  }
+  return run_program("gpt2_train", argv, [&] { return run(argc, argv); });
 }

@@ -12,7 +12,6 @@
 #include "gpt2/files/debug_state.hpp"
 #include "gpt2/files/model_file.hpp"
 #include "gpt2/machine/machine.hpp"
-#include "gpt2/machine/threads.hpp"
 #include "gpt2/model/gpt2.hpp"
 #include "gpt2/run/option_table.hpp"
 #include "gpt2/run/program.hpp"
@@ -138,22 +137,20 @@ const option_table<verify_options> table{
       number("--relative", &opt::relative, {0}, "another bound of the relative error"),
       number("--worst", &opt::worst, {0}, "another bound of the worst error")}}};
 
+int run(int argc, char** argv) {
+  verify_options options;
+  CLI::App app(summary, "gpt2_verify");
+  if (const auto help =
+          parse_command_line(app, table, argc, argv, options, version_of("gpt2_verify"))) {
+    std::printf("%s", help->c_str());
+    return 0;
+  }
+  return verify(options) ? 0 : 1;
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
-  occupy_closed_streams();
-  share_processors(argv);
-  try {
-    verify_options options;
-    CLI::App app(summary, "gpt2_verify");
-    if (const auto help =
-            parse_command_line(app, table, argc, argv, options, version_of("gpt2_verify"))) {
-      std::printf("%s", help->c_str());
-      return status_after_printing("gpt2_verify", 0);
-    }
-    return status_after_printing("gpt2_verify", verify(options) ? 0 : 1);
-  } catch (const std::exception& error) {
-    std::fprintf(stderr, "gpt2_verify: %s\n", error.what());
-    return 2;
-  }
+  // A failure is no verdict.
+  return run_program("gpt2_verify", argv, [&] { return run(argc, argv); }, {2, 2});
 }

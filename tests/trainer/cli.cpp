@@ -141,8 +141,12 @@ TEST_CASE("cli: bad options are refused with what was seen and what is wanted", 
       {{"--clip", "1e-50"}, "--clip: must be a number at least 0, and 0 or of a size between "},
       {{"--step", "10"}, "not expected: --step; did you mean --steps?"},
       {{"--data", "a", "b"}, "not expected: b (--data takes one value; a pattern must be quoted"},
+      {{"--seed", "1", "--seed=2"}, "--seed must be given once, got it 2 times"},
+      {{"-b", "1", "--batch", "1"}, "--batch must be given once, got it 2 times"},
+      {{"--out", "loop"}, "loop: Too many levels of symbolic links"},
       {{"--data"}, "--data: 1 required PATH|GLOB missing"}};
   const temporary_folder folder;
+  fs::create_symlink("loop", folder / "loop");
   for (const bad_option& bad : cases) contains(refusal(folder, bad.arguments), bad.text);
 }
 

@@ -64,6 +64,19 @@ std::string unexpected(const std::vector<std::string>& arguments,
   return "not expected: " + name + suggestion(name, words) + " (--help lists the options)";
 }
 
+std::optional<std::string> given_twice(const std::vector<std::string>& arguments,
+                                       const std::vector<option_name>& known) {
+  for (const option_name& each : known) {
+    const auto times =
+        std::count_if(arguments.begin(), arguments.end(), [&](const std::string& argument) {
+          return each.is(argument.substr(0, argument.find('=')));
+        });
+    if (times > 1)
+      return each.name() + " must be given once, got it " + std::to_string(times) + " times";
+  }
+  return std::nullopt;
+}
+
 std::string absolute_path(const std::string& path) {
   return path.empty() ? path : std::filesystem::absolute(path).lexically_normal().string();
 }

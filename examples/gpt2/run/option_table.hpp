@@ -200,6 +200,10 @@ std::vector<option_name> known_options(const option_table<Options>& table) {
 std::string unexpected(const std::vector<std::string>& arguments,
                        const std::vector<std::string>& left, const std::vector<option_name>& known);
 
+/// What to say if these arguments name an option more than once.
+std::optional<std::string> given_twice(const std::vector<std::string>& arguments,
+                                       const std::vector<option_name>& known);
+
 /// Options that are not given keep the values that they have. Returns the text that answers --help
 /// or --version, if that is asked for. A bad option is an input_error.
 template <class Options>
@@ -220,7 +224,8 @@ std::optional<std::string> parse_command_line(CLI::App& app, const option_table<
   } catch (const CLI::ExtrasError&) {
     throw input_error(unexpected({argv + 1, argv + argc}, app.remaining(), known_options(table)));
   } catch (const CLI::ParseError& error) {
-    throw input_error(error.what());
+    const auto twice = given_twice({argv + 1, argv + argc}, known_options(table));
+    throw input_error(twice ? *twice : error.what());
   }
   return std::nullopt;
 }

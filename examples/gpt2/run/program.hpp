@@ -2,6 +2,7 @@
 /// What all programs have in common at their beginning and end.
 #pragma once
 
+#include <functional>
 #include <string>
 
 namespace gpt2_trainer {
@@ -9,13 +10,15 @@ namespace gpt2_trainer {
 /// "gpt2_train of llmc 1.2.3".
 std::string version_of(const std::string& program);
 
-/// To be called first. Where standard input, output or error is closed, the next file that is
-/// opened, say a checkpoint, would take its number and get what is printed. From here on writing
-/// there fails.
-void occupy_closed_streams();
+/// A program's exit status where something failed.
+struct exit_statuses {
+  int failed = 1;
+  int not_usable = 2;  ///< the user's input or files were no use, and nothing was written
+};
 
-/// The status to leave with: `status`, but 1 instead of 0 if not all that was printed could be
-/// written; then stderr says so.
-int status_after_printing(const std::string& program, int status);
+/// A whole main: shares the processors (threads.hpp), runs the body and returns its status. An
+/// exception becomes one line on stderr and a status, and so does output that could not be printed.
+int run_program(const std::string& program, char* const* argv, const std::function<int()>& body,
+                exit_statuses statuses = {});
 
 }  // namespace gpt2_trainer
