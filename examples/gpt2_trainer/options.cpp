@@ -98,6 +98,9 @@ const option_table<run_options> table{
              "also a checkpoint when the last one is that old; the next one\n"
              "replaces it; 0: never [10]",
              change),
+      integer("--keep", &opt::keep, {0}, "only the last N checkpoints; 0: all [0]", change),
+      integer("--keep-every", &opt::keep_every, {0},
+              "with --keep: also those of every N-th step; 0: none [0]", change),
       with_bare(path("--resume", &opt::resume, "PATH",
                      "go on from a folder's latest checkpoint or from a state file,\n"
                      "with the options of that run where no others are given [the\n"
@@ -155,6 +158,11 @@ void require_one_purpose(const run_options& o) {
   }
 }
 
+void require_keep(const run_options& o) {
+  if (o.keep_every > 0 && o.keep == 0)
+    throw input_error("--keep-every needs --keep, which says how many others stay, got none");
+}
+
 /// A checkpoint has its own extents.
 void require_one_model(const CLI::App& app) {
   if (app.count("--checkpoint") == 0) return;
@@ -194,6 +202,7 @@ parsed_options parse_options(int argc, const char* const* argv, const run_option
   if (parsed.help) return parsed;
   require_one_model(app);
   require_one_purpose(parsed.options);
+  require_keep(parsed.options);
   return parsed;
 }
 

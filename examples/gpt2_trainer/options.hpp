@@ -77,6 +77,8 @@ struct run_options {
   std::string out;  ///< empty: llmc-run, or the first of llmc-run-2, ... that is free
   std::optional<std::int64_t> checkpoint_every;
   double checkpoint_minutes = 10;
+  std::int64_t keep = 0;  ///< the last checkpoints; 0: all
+  std::int64_t keep_every = 0;
   non_finite_choice non_finite = non_finite_choice::refuse;
   std::string log;
 

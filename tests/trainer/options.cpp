@@ -60,7 +60,7 @@ TEST_CASE("options: saved ones are read back as they were", "[options]") {
 
 TEST_CASE("options: a saved one that is missing is refused by name", "[options]") {
   const nlohmann::json saved = nlohmann::json::parse(to_json({}));
-  CHECK(saved.size() == 39);
+  CHECK(saved.size() == 41);
   for (const auto& [name, value] : saved.items()) {
     CHECK(refusal_after([&](nlohmann::json& all) { all.erase(name); }) ==
           "the saved options must hold --" + name +
@@ -289,8 +289,9 @@ TEST_CASE("options: a slip is told from another word", "[options]") {
     INFO(typed);
     CHECK(parse_refusal({typed, "10"}) == not_expected(typed.substr(0, typed.find('=')), meant));
   }
-  CHECK(parse_refusal({"--schedule", "cosin"}) ==
-        "--schedule: must be one of cosine, linear, constant, got cosin; did you mean cosine?");
+  CHECK(
+      parse_refusal({"--schedule", "cosin"}) ==
+      "--schedule: must be one of cosine, linear, constant, wsd, got cosin; did you mean cosine?");
   CHECK(parse_refusal({"--order", "suffled"}).find("; did you mean shuffled?") !=
         std::string::npos);
   CHECK(parse_refusal({"--precision", "tf32x"}).find("; did you mean tf32 or tf32x3?") !=

@@ -60,6 +60,50 @@ TEST_CASE("saving: a checkpoint that cannot be written costs neither run nor oth
   CHECK(failure.find(second.model.string()) != std::string::npos);
 }
 
+TEST_CASE("saving: the third failure in a row ends the run", "[saving]") {
+  namespace fs = std::filesystem;
+  const temporary_folder folder;
+  const stop_request never("test", "nothing");
+  run_options options = tiny_options(folder);
+  options.steps = 9;
+  session of(prepare(options, std::nullopt), never);
+  saver saves(of);
+  const auto attempt = [&](bool fails) {
+    of.steps.next();
+    if (fails) fs::create_directory(checkpoint_at(folder / "run", of.steps.done()).model);
+    return message_of([&] { saves.save(); });
+  };
+  for (const bool fails : {true, true, false, true, true}) CHECK(attempt(fails).empty());
+  const std::string failure = attempt(true);
+  CHECK(failure.find("no checkpoint could be written after step 6: ") == 0);
+  CHECK(failure.find("; nor could the 2 before it") != std::string::npos);
+  CHECK(read_checkpoint(folder / "run/state_00000003.bin").state.step == 3);
+}
+
+TEST_CASE("saving: the last checkpoints stay, and those of every n-th step", "[saving]") {
+  const temporary_folder folder;
+  const stop_request never("test", "nothing");
+  run_options options = tiny_options(folder);
+  options.steps = 9;
+  options.keep = 2;
+  options.keep_every = 3;
+  session of(prepare(options, std::nullopt), never);
+  saver saves(of);
+  const auto kept_after = [&](int steps) {
+    while (of.steps.done() < steps) {
+      of.steps.next();
+      saves.save();
+    }
+    return steps_in(folder / "run");
+  };
+  using steps = std::vector<std::int64_t>;
+  CHECK(kept_after(2) == steps{2, 1});
+  CHECK(kept_after(3) == steps{3, 2});
+  CHECK(kept_after(5) == steps{5, 4, 3});
+  CHECK(kept_after(8) == steps{8, 7, 6, 3});
+  CHECK(read_checkpoint(folder / "run/state_00000003.bin").state.step == 3);
+}
+
 TEST_CASE("saving: what cannot be written at the end is an error", "[saving]") {
   const temporary_folder folder;
   const stop_request never("test", "nothing");

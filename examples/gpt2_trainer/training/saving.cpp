@@ -12,6 +12,8 @@ namespace {
 
 namespace fs = std::filesystem;
 
+constexpr int most_failures_in_a_row = 3;
+
 /// The state first: without its model it would be a broken checkpoint.
 void remove(const checkpoint_paths& paths) {
   std::error_code stays;  // costs room on the disk, nothing else
@@ -41,8 +43,14 @@ bool saver::is_the_time() const {
 
 void saver::save() {
   const std::string failure = attempt();
-  if (failure.empty()) return;
+  if (failure.empty()) {
+    failures_in_a_row_ = 0;
+    return;
+  }
   if (first_failure_.empty()) first_failure_ = failure;
+  if (++failures_in_a_row_ == most_failures_in_a_row)
+    throw std::runtime_error(failure + "; nor could the " +
+                             std::to_string(most_failures_in_a_row - 1) + " before it");
   of_.says.note(failure + "; the run goes on");
 }
 
@@ -88,10 +96,28 @@ void saver::write() {
   saved_ = step;
   of_.says.checkpoint(step, paths.model.string(), paths.state.string(), step == *of_.options.steps);
 
-  // What was written for the time only has served when a later one is there and can be trusted.
-  if (replaceable_ && of_.steps.skips_in_a_row() == 0) remove(*replaceable_);
+  // Earlier ones have served when a later one is there and can be trusted.
+  const bool is_trusted = of_.steps.skips_in_a_row() == 0;
+  if (replaceable_ && is_trusted) remove(*replaceable_);
   replaceable_.reset();
-  if (!is_the_step()) replaceable_ = paths;
+  if (!is_the_step()) {
+    replaceable_ = paths;
+  } else if (is_trusted) {
+    remove_old();
+  }
+}
+
+/// All but the last --keep and those of every --keep-every-th step.
+void saver::remove_old() {
+  const std::int64_t keep = of_.options.keep;
+  const std::int64_t every = of_.options.keep_every;
+  if (keep == 0) return;
+  std::int64_t kept = 0;
+  for (const std::int64_t step : steps_in(of_.setup.out)) {
+    // A later one is not whole: the run that is resumed passed it over.
+    if (step > of_.steps.done() || ++kept <= keep) continue;
+    if (every == 0 || step % every != 0) remove(checkpoint_at(of_.setup.out, step));
+  }
 }
 
 }  // namespace gpt2_trainer

@@ -21,7 +21,8 @@ class saver {
   /// Whether it is the step for a checkpoint, or the time.
   bool is_due() const;
   /// Writes a checkpoint of the steps that are done; none may be running. If that fails, the run
-  /// goes on, and the next checkpoint that is due is the next attempt.
+  /// goes on, and the next checkpoint that is due is the next attempt; the third failure in a row
+  /// is a std::runtime_error.
   void save();
   /// Writes the last checkpoint, unless it is written. Throws std::runtime_error if it cannot be
   /// written, or if one before it could not.
@@ -34,6 +35,7 @@ class saver {
   bool is_the_time() const;
   std::string attempt();
   void write();
+  void remove_old();
 
   session& of_;
   bool wanted_;
@@ -41,6 +43,7 @@ class saver {
   clock::time_point last_attempt_ = clock::now();
   std::optional<checkpoint_paths> replaceable_;  ///< the last one, if it was only for the time
   std::string first_failure_;
+  int failures_in_a_row_ = 0;
 };
 
 }  // namespace gpt2_trainer
