@@ -70,6 +70,12 @@ ranked_token token_in(const input_file& from, std::string_view line, const std::
   return {*std::move(bytes), *rank, place};
 }
 
+void require_rank(const input_file& from, const ranked_token& token, std::size_t tokens) {
+  if (token.rank < static_cast<std::int64_t>(tokens)) return;
+  from.fail(token.place + ": the ranks of " + std::to_string(tokens) + " tokens must be 0 to " +
+            std::to_string(tokens - 1) + ", got " + std::to_string(token.rank));
+}
+
 /// Files of ranks do not say how text is split, and those of these sizes are for other rules.
 struct other_ranks {
   std::size_t tokens;
@@ -132,7 +138,10 @@ vocabulary read_tiktoken_ranks(const input_file& from, std::string_view text) {
   require_no_other(from, tokens.size());
   const std::size_t end_of_text = tokens.size();
   vocabulary_builder builder(from, tokens.size() + 1);
-  for (ranked_token& token : tokens) builder.add(token.rank, std::move(token.bytes));
+  for (ranked_token& token : tokens) {
+    require_rank(from, token, tokens.size());
+    builder.add(token.rank, std::move(token.bytes));
+  }
   builder.add_special(static_cast<std::int64_t>(end_of_text), end_of_text_name);
   for (std::int32_t rank = 0; rank < static_cast<std::int32_t>(end_of_text); ++rank) {
     const std::string_view bytes = builder.bytes_of(rank);
