@@ -13,8 +13,8 @@
 #include "gpt2/files/file_header.hpp"
 #include "gpt2/files/strict_json.hpp"
 #include "gpt2/input_error.hpp"
-#include "gpt2/tokens/vocabulary_builder.hpp"
-#include "gpt2/tokens/vocabulary_readers.hpp"
+#include "gpt2/tokens/forms/vocabulary_builder.hpp"
+#include "gpt2/tokens/forms/vocabulary_readers.hpp"
 
 namespace gpt2_trainer {
 namespace {

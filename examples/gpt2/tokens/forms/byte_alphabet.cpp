@@ -1,4 +1,4 @@
-#include "gpt2/tokens/byte_alphabet.hpp"
+#include "gpt2/tokens/forms/byte_alphabet.hpp"
 
 #include <array>
 #include <cstddef>

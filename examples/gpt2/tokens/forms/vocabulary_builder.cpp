@@ -1,4 +1,4 @@
-#include "gpt2/tokens/vocabulary_builder.hpp"
+#include "gpt2/tokens/forms/vocabulary_builder.hpp"
 
 #include <algorithm>
 #include <nlohmann/json.hpp>

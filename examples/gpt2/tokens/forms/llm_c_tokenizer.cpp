@@ -3,8 +3,8 @@
 #include <utility>
 
 #include "gpt2/files/file_header.hpp"
-#include "gpt2/tokens/vocabulary_builder.hpp"
-#include "gpt2/tokens/vocabulary_readers.hpp"
+#include "gpt2/tokens/forms/vocabulary_builder.hpp"
+#include "gpt2/tokens/forms/vocabulary_readers.hpp"
 
 namespace gpt2_trainer {
 namespace {

@@ -7,9 +7,9 @@
 #include <utility>
 #include <vector>
 
-#include "gpt2/tokens/lines.hpp"
-#include "gpt2/tokens/vocabulary_builder.hpp"
-#include "gpt2/tokens/vocabulary_readers.hpp"
+#include "gpt2/tokens/forms/lines.hpp"
+#include "gpt2/tokens/forms/vocabulary_builder.hpp"
+#include "gpt2/tokens/forms/vocabulary_readers.hpp"
 
 namespace gpt2_trainer {
 namespace {

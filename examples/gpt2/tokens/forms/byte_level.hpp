@@ -9,7 +9,7 @@
 #include <string_view>
 
 #include "gpt2/files/file.hpp"
-#include "gpt2/tokens/vocabulary_builder.hpp"
+#include "gpt2/tokens/forms/vocabulary_builder.hpp"
 
 namespace gpt2_trainer {
 

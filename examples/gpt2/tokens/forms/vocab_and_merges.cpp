@@ -2,10 +2,10 @@
 #include <string>
 #include <string_view>
 
-#include "gpt2/tokens/byte_level.hpp"
-#include "gpt2/tokens/lines.hpp"
-#include "gpt2/tokens/vocabulary_builder.hpp"
-#include "gpt2/tokens/vocabulary_readers.hpp"
+#include "gpt2/tokens/forms/byte_level.hpp"
+#include "gpt2/tokens/forms/lines.hpp"
+#include "gpt2/tokens/forms/vocabulary_builder.hpp"
+#include "gpt2/tokens/forms/vocabulary_readers.hpp"
 
 namespace gpt2_trainer {
 namespace {

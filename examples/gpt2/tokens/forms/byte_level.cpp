@@ -1,11 +1,11 @@
-#include "gpt2/tokens/byte_level.hpp"
+#include "gpt2/tokens/forms/byte_level.hpp"
 
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <utility>
 
 #include "gpt2/files/strict_json.hpp"
-#include "gpt2/tokens/byte_alphabet.hpp"
+#include "gpt2/tokens/forms/byte_alphabet.hpp"
 
 namespace gpt2_trainer {
 namespace {

@@ -6,9 +6,9 @@
 #include <vector>
 
 #include "gpt2/files/strict_json.hpp"
-#include "gpt2/tokens/byte_level.hpp"
-#include "gpt2/tokens/vocabulary_builder.hpp"
-#include "gpt2/tokens/vocabulary_readers.hpp"
+#include "gpt2/tokens/forms/byte_level.hpp"
+#include "gpt2/tokens/forms/vocabulary_builder.hpp"
+#include "gpt2/tokens/forms/vocabulary_readers.hpp"
 
 namespace gpt2_trainer {
 namespace {
