@@ -23,6 +23,8 @@ struct file_kind {
 
 inline constexpr file_kind model_kind{"an llm.c FP32 checkpoint", 20240326, 3};
 inline constexpr file_kind debug_state_kind{"an llm.c debug state", 20240327, 2};
+inline constexpr file_kind first_tokenizer_kind{"llm.c's tokenizer", 20240328, 1};
+inline constexpr file_kind tokenizer_kind{"llm.c's tokenizer", 20240328, 2};
 inline constexpr file_kind shard_kind{"an llm.c token shard", 20240520, 1};
 inline constexpr file_kind wide_shard_kind{"an llm.c token shard of 32 bits", 20240801, 7};
 
