@@ -70,6 +70,8 @@ struct document_rules {
   invalid_text invalid = invalid_text::refuse;
   /// What is tokenised at once, in bytes. It decides about speed and memory, never about tokens.
   std::size_t block_bytes = 1 << 20;
+  /// A line of JSON lines, or text without a place where it may be cut, is at most that long.
+  std::size_t longest_stretch = std::size_t{1} << 28;
 };
 
 struct document_file {
