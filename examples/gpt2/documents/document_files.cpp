@@ -1,4 +1,4 @@
-#include "gpt2/tokens/document_files.hpp"
+#include "gpt2/documents/document_files.hpp"
 
 #include <algorithm>
 #include <numeric>

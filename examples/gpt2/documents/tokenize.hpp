@@ -7,8 +7,8 @@
 
 #include "gpt2/data/corpus.hpp"
 #include "gpt2/data/data_record.hpp"
-#include "gpt2/tokens/document_files.hpp"
-#include "gpt2/tokens/shard_writer.hpp"
+#include "gpt2/documents/document_files.hpp"
+#include "gpt2/documents/shard_writer.hpp"
 #include "gpt2/tokens/tokenizer.hpp"
 
 namespace gpt2_trainer {

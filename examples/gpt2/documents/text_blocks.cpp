@@ -1,4 +1,4 @@
-#include "gpt2/tokens/text_blocks.hpp"
+#include "gpt2/documents/text_blocks.hpp"
 
 #include <algorithm>
 #include <string_view>

@@ -11,8 +11,8 @@
 #include <string_view>
 #include <vector>
 
+#include "gpt2/documents/document_files.hpp"
 #include "gpt2/files/file.hpp"
-#include "gpt2/tokens/document_files.hpp"
 
 namespace gpt2_trainer {
 

@@ -1,4 +1,4 @@
-#include "gpt2/tokens/tokenize.hpp"
+#include "gpt2/documents/tokenize.hpp"
 
 #include <filesystem>
 #include <memory>
@@ -8,10 +8,10 @@
 #include <utility>
 
 #include "gpt2/data/text.hpp"
+#include "gpt2/documents/document_tokens.hpp"
+#include "gpt2/documents/ordered_workers.hpp"
+#include "gpt2/documents/text_blocks.hpp"
 #include "gpt2/input_error.hpp"
-#include "gpt2/tokens/document_tokens.hpp"
-#include "gpt2/tokens/ordered_workers.hpp"
-#include "gpt2/tokens/text_blocks.hpp"
 
 namespace gpt2_trainer {
 namespace {

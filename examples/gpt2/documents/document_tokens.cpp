@@ -1,4 +1,4 @@
-#include "gpt2/tokens/document_tokens.hpp"
+#include "gpt2/documents/document_tokens.hpp"
 
 #include <nlohmann/json.hpp>
 #include <string>

@@ -1,7 +1,6 @@
-#include "gpt2/tokens/shard_writer.hpp"
+#include "gpt2/documents/shard_writer.hpp"
 
 #include <algorithm>
-#include <cstdio>
 #include <cstring>
 #include <deque>
 #include <string>
@@ -23,13 +22,13 @@ namespace fs = std::filesystem;
 constexpr const char* training_name = "_train_";
 constexpr const char* validation_name = "_val_";
 constexpr std::string_view extension = ".bin";
-constexpr int digits = 6;
+constexpr std::size_t digits = 6;
 constexpr std::int64_t most_shards = 1'000'000;
 
 fs::path shard_path(const fs::path& prefix, const char* purpose, std::int64_t number) {
-  char text[digits + 1];
-  std::snprintf(text, sizeof text, "%0*d", digits, static_cast<int>(number % most_shards));
-  return prefix.string() + purpose + text + std::string(extension);
+  const std::string text = std::to_string(number);
+  return prefix.string() + purpose + std::string(digits - text.size(), '0') + text +
+         std::string(extension);
 }
 
 /// Whether the rest of a name is that of a shard: _train_000001.bin.

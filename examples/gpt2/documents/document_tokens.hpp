@@ -7,8 +7,8 @@
 #include <filesystem>
 #include <vector>
 
-#include "gpt2/tokens/document_files.hpp"
-#include "gpt2/tokens/text_blocks.hpp"
+#include "gpt2/documents/document_files.hpp"
+#include "gpt2/documents/text_blocks.hpp"
 #include "gpt2/tokens/tokenizer.hpp"
 
 namespace gpt2_trainer {
