@@ -4,30 +4,28 @@
 #include <string_view>
 #include <utility>
 
+#include "gpt2/data/text.hpp"
+#include "gpt2/tokens/splitter.hpp"
+
 namespace gpt2_trainer {
 namespace {
 
-/// What a byte is to GPT-2's pattern, as far as it says so by itself.
-enum class byte_class : unsigned char { letter, digit, space, other, unknown };
-
-constexpr byte_class class_of(char byte) {
-  if ((byte >= 'a' && byte <= 'z') || (byte >= 'A' && byte <= 'Z')) return byte_class::letter;
-  if (byte >= '0' && byte <= '9') return byte_class::digit;
-  if (byte == ' ' || (byte >= '\t' && byte <= '\r')) return byte_class::space;
-  return byte > ' ' && byte <= '~' ? byte_class::other : byte_class::unknown;
+bool is_continuation(char byte) {
+  return (static_cast<unsigned char>(byte) & 0xC0) == 0x80;
 }
 
-/// Whether the text ends with white space outside ASCII.
-bool ends_with_wide_space(std::string_view text) {
-  const auto ends = [&](std::string_view bytes, char least, char most) {
-    return text.size() > bytes.size() && text.back() >= least && text.back() <= most &&
-           text.substr(text.size() - bytes.size() - 1, bytes.size()) == bytes;
-  };
-  constexpr std::string_view u00 = "\xC2", u16 = "\xE1\x9A", u200 = "\xE2\x80", u205 = "\xE2\x81",
-                             u300 = "\xE3\x80";
-  return ends(u00, '\x85', '\x85') || ends(u00, '\xA0', '\xA0') || ends(u16, '\x80', '\x80') ||
-         ends(u200, '\x80', '\x8A') || ends(u200, '\xA8', '\xA9') || ends(u200, '\xAF', '\xAF') ||
-         ends(u205, '\x9F', '\x9F') || ends(u300, '\x80', '\x80');
+bool is_ascii(char byte) {
+  return static_cast<unsigned char>(byte) < 0x80;
+}
+
+/// The class of the character that ends before `at`.
+character_class class_before(std::string_view text, std::size_t at) {
+  const char* const end = text.data() + at;
+  for (std::size_t length = std::min(longest_character, at); length > 1; --length) {
+    const character last = character_at(end - length, end);
+    if (last.length == length) return last.kind;
+  }
+  return character_at(end - 1, end).kind;
 }
 
 /// Collects a file's bytes and hands them on in blocks. What all places count from is the buffer.
@@ -136,14 +134,14 @@ class text_cutter : public cutter {
   }
 
   void append(std::size_t end) {
-    if (end > head_) {
-      block_.stretches.push_back(
-          {block_.bytes.size(), end - head_, offset_of(head_), begins_document_});
-      block_.bytes.append(buffer_, head_, end - head_);
+    const std::size_t size = end - head_;
+    if (!block_.bytes.empty() && block_.bytes.size() + size > rules_.block_bytes) give();
+    if (size > 0) {
+      block_.stretches.push_back({block_.bytes.size(), size, offset_of(head_), begins_document_});
+      block_.bytes.append(buffer_, head_, size);
       begins_document_ = false;
     }
     head_ = seen_ = end;
-    if (block_.bytes.size() >= rules_.block_bytes) give();
   }
 
   bool begins_document_ = true;
@@ -209,15 +207,12 @@ bool has_json_suffix(const std::filesystem::path& path) {
 }  // namespace
 
 bool may_cut(std::string_view text, std::size_t at) {
-  const byte_class before = class_of(text[at - 1]);
-  const byte_class after = class_of(text[at]);
-  if (after == byte_class::unknown || before == byte_class::space) return false;
-  if (after == byte_class::space) {
-    return before != byte_class::unknown || (static_cast<signed char>(text[at - 1]) < 0 &&
-                                             !ends_with_wide_space(text.substr(0, at)));
-  }
-  // An apostrophe and letters after it can be one piece.
-  return before != byte_class::unknown && before != after && text[at - 1] != '\'';
+  if (is_continuation(text[at]) || text[at - 1] == '\'') return false;  // 's can be one piece
+  const bool is_whole = is_ascii(text[at]) || text.size() - at >= longest_character;
+  if (!is_whole) return false;  // what it is depends on bytes that are not there
+  const character_class before = class_before(text, at);
+  const character after = character_at(text.data() + at, text.data() + text.size());
+  return before != character_class::space && before != after.kind;
 }
 
 bool is_json_lines(const std::filesystem::path& path, document_form form) {

@@ -34,18 +34,19 @@ struct text_block {
 /// Gives the file's blocks to `use`, in order, each of about `rules.block_bytes`. Returns the
 /// file's checksum; none where `use` returned false, which ends reading.
 ///
-/// A document that is longer than a block is cut where GPT-2's pattern must end a piece whatever
-/// stands around: before white space that follows something else, and between ASCII letters, digits
-/// and other characters. JSON lines are cut between lines. A stretch of text without such a place,
-/// or a line, of more than `rules.longest_stretch` is an input_error.
+/// A document that is longer than a block is cut where GPT-2's pattern ends a piece whatever stands
+/// around: see may_cut. JSON lines are cut between lines. Text without such a place, or a line, of
+/// more than `rules.longest_stretch` is an input_error.
 std::optional<std::string> read_blocks(const input_file& file, const document_rules& rules,
                                        const std::function<bool(text_block&&)>& use);
 
 /// Whether the file is read so, by what was asked for and by its name.
 bool is_json_lines(const std::filesystem::path& path, document_form form);
 
-/// Whether text may be cut between `text[at - 1]` and `text[at]`: what is before has the same
-/// tokens whatever follows, and the other way round. Both characters are in the text.
+/// Whether text may be cut before `text[at]`: then what is before has the same tokens whatever
+/// follows, and what follows has the same tokens whatever is before. That is so between characters
+/// of two classes (letters, numbers, white space, others), except after white space, whose last
+/// character can belong to what follows, and after an apostrophe. Both neighbours are in the text.
 bool may_cut(std::string_view text, std::size_t at);
 
 }  // namespace gpt2_trainer
