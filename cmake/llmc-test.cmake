@@ -2,7 +2,7 @@
 
 # The main function and what it maps: see tests/support/main.cpp.
 function(llmc_add_test_support)
-  add_library(llmc_test_support STATIC support/main.cpp)
+  add_library(llmc_test_support STATIC support/main.cpp support/running_program.cpp)
   target_include_directories(llmc_test_support PUBLIC "${PROJECT_SOURCE_DIR}/examples")
   target_link_libraries(llmc_test_support PUBLIC llmc::llmc Catch2::Catch2)
   # Catch2 2 is a header, 3 is a library.

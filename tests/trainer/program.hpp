@@ -2,47 +2,22 @@
 /// Running gpt2_train as a user does.
 #pragma once
 
-#include <sys/types.h>
-
-#include <functional>
 #include <string>
 #include <vector>
 
 #include <nlohmann/json.hpp>
 
+#include "../support/running_program.hpp"
 #include "temporary_folder.hpp"
 
 namespace llmc_test {
 
-struct program_result {
-  int status;  ///< as a shell counts: 128 + the signal's number if one ended it
-  std::string output;
-  std::string errors;
-};
-
 /// A gpt2_train that runs, on the CPU.
-class running_train {
+class running_train : public running_program {
  public:
-  /// It starts in that folder. What it prints goes to this descriptor; -1: it is collected.
   running_train(const std::filesystem::path& folder, const std::vector<std::string>& arguments,
                 int output = -1);
-  running_train(const running_train&) = delete;
-  /// Ends it at once, if nobody waited for it.
-  ~running_train();
-
-  void send(int signal) const;
-  /// What it has said so far.
-  std::string output() const;
-  std::string errors() const;
-  program_result wait();
-
- private:
-  temporary_folder said_;  // outside its own folder
-  pid_t process_ = -1;
 };
-
-/// Waits until it is so, for a minute at most; returns whether it is.
-bool wait_until(const std::function<bool()>& so);
 
 /// Runs gpt2_train in that folder, on the CPU.
 program_result run_train(const std::filesystem::path& folder,

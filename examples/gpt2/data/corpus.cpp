@@ -52,7 +52,7 @@ class folder_walk {
     std::sort(files_.begin(), files_.end());
   }
 
-  const std::vector<fs::path>& files() const { return files_; }
+  std::vector<fs::path> files() && { return std::move(files_); }
 
  private:
   std::error_code enter(const fs::path& folder) {
@@ -92,8 +92,7 @@ class text_reader {
 
   void read_folder(const fs::path& folder, bool only) {
     const std::int64_t before = corpus_.documents;
-    const folder_walk walk(folder, corpus_.passed_over);
-    for (const fs::path& path : walk.files()) {
+    for (const fs::path& path : files_below(folder, corpus_.passed_over)) {
       const fs::path name = only ? path.lexically_relative(folder) : path;
       const std::optional<pass_over> reason = try_file(path, printable(name.string()));
       if (reason) corpus_.passed_over.add(*reason);
@@ -186,6 +185,10 @@ std::string pass_over_counts::text() const {
     text += (text.empty() ? "" : ", ") + std::to_string((*this)[reason]) + " " + to_string(reason);
   }
   return text;
+}
+
+std::vector<fs::path> files_below(const fs::path& folder, pass_over_counts& passed_over) {
+  return folder_walk(folder, passed_over).files();
 }
 
 std::int64_t largest_text() {

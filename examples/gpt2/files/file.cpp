@@ -152,7 +152,7 @@ output_file::output_file(const std::filesystem::path& path)
 }
 
 output_file::~output_file() {
-  if (descriptor() >= 0) ::unlink(temporary_.c_str());
+  if (!temporary_.empty()) ::unlink(temporary_.c_str());
 }
 
 void output_file::write(const void* from, std::size_t bytes) {
@@ -166,16 +166,34 @@ void output_file::write(const void* from, std::size_t bytes) {
   }
 }
 
+void output_file::rewrite(const void* from, std::size_t bytes, std::int64_t offset) {
+  const char* at = static_cast<const char*>(from);
+  while (bytes > 0) {
+    const ssize_t put = ::pwrite(descriptor(), at, bytes, offset);
+    if (put < 0 && errno == EINTR) continue;
+    if (put < 0) fail_to<std::runtime_error>(path(), "write");
+    at += put;
+    offset += put;
+    bytes -= static_cast<std::size_t>(put);
+  }
+}
+
 void output_file::sync() {
   if (::fsync(descriptor()) != 0) fail_to<std::runtime_error>(path(), "write");
 }
 
-void output_file::commit() {
+void output_file::finish() {
+  if (descriptor() < 0) return;
   sync();
+  take(-1);
+}
+
+void output_file::commit() {
+  finish();
   if (::rename(temporary_.c_str(), path().c_str()) != 0) {
     fail_to<std::runtime_error>(path(), "rename to this name");
   }
-  take(-1);
+  temporary_.clear();
   sync_folder(path().parent_path());
 }
 

@@ -80,12 +80,17 @@ class output_file : public file {
   ~output_file();
 
   void write(const void* from, std::size_t bytes);
+  /// Writes again what stands there, such as a header that says how much came after it.
+  void rewrite(const void* from, std::size_t bytes, std::int64_t offset);
   /// Waits until all that was written is on the disk.
   void sync();
+  /// Ends writing. What is on the disk waits for commit without a descriptor, of which a process has
+  /// only so many.
+  void finish();
   void commit();
 
  private:
-  std::filesystem::path temporary_;
+  std::filesystem::path temporary_;  ///< empty: it has its own name
 };
 
 /// The name of the file that output_file writes under this temporary name; empty if it is none.

@@ -1,5 +1,6 @@
 #include "gpt2/machine/threads.hpp"
 
+#include <sched.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -53,14 +54,20 @@ std::optional<double> processor_quota(const fs::path& groups, const fs::path& mo
   return least;
 }
 
+int usable_processors() {
+  cpu_set_t allowed;
+  const bool known = ::sched_getaffinity(0, sizeof allowed, &allowed) == 0;
+  // A machine may have more processors than the set has room for; then affinity is left out.
+  const int threads =
+      known ? CPU_COUNT(&allowed) : static_cast<int>(::sysconf(_SC_NPROCESSORS_ONLN));
+  const auto quota = processor_quota("/proc/self/cgroup", "/sys/fs/cgroup");
+  return quota ? std::clamp(static_cast<int>(std::ceil(*quota)), 1, threads) : threads;
+}
+
 void share_processors([[maybe_unused]] char* const* argv) {
 #if defined(_OPENMP)
   const auto is_set = [](const char* name) { return std::getenv(name) != nullptr; };
-  int threads = omp_get_num_procs();  // that this process may use, by its affinity
-  if (const auto quota = processor_quota("/proc/self/cgroup", "/sys/fs/cgroup")) {
-    threads = std::clamp(static_cast<int>(std::ceil(*quota)), 1, threads);
-  }
-  if (!is_set("OMP_NUM_THREADS")) omp_set_num_threads(threads);
+  if (!is_set("OMP_NUM_THREADS")) omp_set_num_threads(usable_processors());
 
   if (omp_get_max_threads() == 1) return;  // nobody waits
   if (is_set("OMP_WAIT_POLICY") || is_set("GOMP_SPINCOUNT") || is_set("KMP_BLOCKTIME")) return;

@@ -13,6 +13,10 @@ namespace gpt2_trainer {
 /// environment when the program is loaded, so the program is loaded once more, as the same process.
 void share_processors(char* const* argv);
 
+/// How many threads can work at the same time: the processors that this process may use, of which
+/// there are no more than its container's quota allows.
+int usable_processors();
+
 /// How many processors' time the control groups of this process allow, where they set a limit.
 /// `groups` is /proc/self/cgroup, `mount` /sys/fs/cgroup.
 std::optional<double> processor_quota(const std::filesystem::path& groups,
