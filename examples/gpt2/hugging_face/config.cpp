@@ -90,6 +90,13 @@ void require_same_model(const config_reader& config, const gpt2_config& extents)
   config.require("add_cross_attention", false);
 }
 
+/// The default of transformers, 50256, counts only where it is a token.
+std::optional<std::int64_t> end_of_text(const config_reader& config, const gpt2_config& extents) {
+  const json token = config.member("eos_token_id", 50256);
+  if (!token.is_number_integer() || token < 0 || token >= extents.vocabulary) return std::nullopt;
+  return token.get<std::int64_t>();
+}
+
 /// A sentence about dropout, if there is any.
 std::vector<std::string> dropout_note(const config_reader& config) {
   std::string applied;
@@ -109,7 +116,7 @@ hugging_face_config read_hugging_face_config(const std::filesystem::path& path) 
   const config_reader config(path);
   const gpt2_config extents = extents_of(config);
   require_same_model(config, extents);
-  return {extents, dropout_note(config)};
+  return {extents, end_of_text(config, extents), dropout_note(config)};
 }
 
 std::string hugging_face_config_text(const gpt2_config& extents,

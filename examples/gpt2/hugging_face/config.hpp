@@ -2,6 +2,7 @@
 /// The config.json of a GPT-2 of Hugging Face's: extents, and what must be as llmc computes it.
 #pragma once
 
+#include <cstdint>
 #include <filesystem>
 #include <optional>
 #include <string>
@@ -13,7 +14,8 @@ namespace gpt2_trainer {
 
 struct hugging_face_config {
   gpt2_config extents;
-  std::vector<std::string> notes;  ///< what it says and llmc does not do
+  std::optional<std::int64_t> end_of_text;  ///< the token that ends a document
+  std::vector<std::string> notes;           ///< what it says and llmc does not do
 };
 
 /// What would make another model of the same tensors, such as another activation, is an input_error

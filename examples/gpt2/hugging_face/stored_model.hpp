@@ -2,8 +2,10 @@
 /// A model that the user names, in whichever form: all programs open one here.
 #pragma once
 
+#include <cstdint>
 #include <filesystem>
 #include <functional>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -13,10 +15,12 @@
 namespace gpt2_trainer {
 
 struct stored_model {
-  gpt2_config config;
+  gpt2_config config{};
   std::string kind;                          ///< "a Hugging Face model (F32)"
   std::vector<std::string> notes;            ///< what has to be said about it
   std::vector<std::filesystem::path> files;  ///< all that it is read from
+  std::optional<std::int64_t> end_of_text;   ///< the token that ends a document, if it is known
+  std::filesystem::path tokenizer;           ///< where its tokenizer is; empty: not known
   /// In the order of parameter_layout. Reads them now; what is wrong with them is an input_error.
   /// To be called once.
   std::function<std::vector<float>()> parameters;
