@@ -33,8 +33,8 @@ class strict_builder final : public json::json_sax_t {
     level& here = open_.back();
     const auto [member, is_new] = here.container->get_ref<json::object_t&>().emplace(name, nullptr);
     if (!is_new) {
-      from_.fail("the members of an object must have different names, got \"" + printable(name) +
-                 "\" twice" + place());
+      from_.fail("the members of an object must have different names, got " + shown(name) +
+                 " twice" + place());
     }
     here.name = &member->first;
     here.member = &member->second;
@@ -107,6 +107,14 @@ json parse_strictly(const input_file& from, std::string_view text) {
   strict_builder builder(from);
   json::sax_parse(text, &builder);
   return builder.result();
+}
+
+std::string shown(const json& value) {
+  constexpr std::size_t longest = 60;
+  if (value.is_structured() && !value.empty()) return std::string("an ") + value.type_name();
+  // One line, whatever is in it.
+  const std::string text = value.dump(-1, ' ', false, json::error_handler_t::replace);
+  return printable(text.size() > longest ? text.substr(0, longest) + "..." : text);
 }
 
 }  // namespace gpt2_trainer

@@ -5,7 +5,6 @@
 #include "gpt2/files/file.hpp"
 #include "gpt2/files/strict_json.hpp"
 #include "gpt2/input_error.hpp"
-#include "gpt2/run/json_text.hpp"
 
 namespace gpt2_trainer {
 namespace {
@@ -22,7 +21,7 @@ class config_reader {
  public:
   explicit config_reader(const std::filesystem::path& path)
       : file_(path), members_(parse_strictly(file_, read_file(path))) {
-    if (!members_.is_object()) file_.fail("an object is wanted, got " + shown_json(members_));
+    if (!members_.is_object()) file_.fail("an object is wanted, got " + shown(members_));
   }
 
   json member(const char* name, const json& fallback) const {
@@ -48,7 +47,7 @@ class config_reader {
 
   [[noreturn]] void refuse(const char* name, const std::string& wanted, const json& seen) const {
     file_.fail(std::string(name) + " must be " + wanted + ", got " +
-               (seen.is_null() ? "none" : shown_json(seen)));
+               (seen.is_null() ? "none" : shown(seen)));
   }
 
   const input_file& file() const { return file_; }

@@ -10,7 +10,6 @@
 #include "gpt2/files/strict_json.hpp"
 #include "gpt2/input_error.hpp"
 #include "gpt2/model/parameters.hpp"
-#include "gpt2/run/json_text.hpp"
 
 namespace gpt2_trainer {
 namespace {
@@ -36,8 +35,8 @@ std::map<std::string, std::string> weight_map(const fs::path& index) {
     // Only a file of this folder: the index may be from anywhere.
     const fs::path path = name.is_string() ? name.get<std::string>() : "";
     if (path.empty() || path != path.filename() || path == "." || path == "..") {
-      file.fail("weight_map: " + shown_json(tensor) + " must be in a file of this folder, got " +
-                shown_json(name));
+      file.fail("weight_map: " + shown(tensor) + " must be in a file of this folder, got " +
+                shown(name));
     }
     files[tensor] = path.string();
   }
@@ -54,10 +53,10 @@ void require_indexed(const safetensors_file& file, const std::map<std::string, s
   for (const safetensor& tensor : file.tensors()) {
     if (wanted.erase(tensor.name) == 1) continue;
     file.file().fail("the tensors must be those of " + std::string(index_name) + ", got " +
-                     shown_json(tensor.name) + ", too");
+                     shown(tensor.name) + ", too");
   }
   if (!wanted.empty()) {
-    file.file().fail("tensor " + shown_json(*wanted.begin()) + " is wanted by " + index_name +
+    file.file().fail("tensor " + shown(*wanted.begin()) + " is wanted by " + index_name +
                      ", got none");
   }
 }
@@ -117,7 +116,7 @@ void model_folder::find_parts() {
     const input_file& input = files_[file].file();
     for (const safetensor& tensor : files_[file].tensors()) {
       const std::string name = without_prefix(tensor.name);
-      const std::string what = "tensor " + shown_json(tensor.name);
+      const std::string what = "tensor " + shown(tensor.name);
       if (is_mask(name)) continue;
       const bool is_head = tensor.name == head_name;
       const auto found = known.find(is_head ? "wte.weight" : name);

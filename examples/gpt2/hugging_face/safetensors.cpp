@@ -9,7 +9,6 @@
 #include <utility>
 
 #include "gpt2/files/strict_json.hpp"
-#include "gpt2/run/json_text.hpp"
 
 namespace gpt2_trainer {
 namespace {
@@ -48,12 +47,12 @@ class header_reader {
   header_reader(const input_file& file, std::int64_t data) : file_(file), data_(data) {}
 
   safetensor tensor(const std::string& name, const json& value) const {
-    const std::string what = "tensor " + shown_json(name);
+    const std::string what = "tensor " + shown(name);
     if (!value.is_object()) refuse(what, "an object", value);
     for (const auto& member : value.items()) {
       const std::string& key = member.key();
       if (key == "dtype" || key == "shape" || key == "data_offsets") continue;
-      refuse(what, "one of dtype, shape and data_offsets", shown_json(key));
+      refuse(what, "one of dtype, shape and data_offsets", shown(key));
     }
     safetensor tensor{name, "", numbers(what, value, "shape"), 0, 0};
     const json type = value.value("dtype", json());
@@ -88,7 +87,7 @@ class header_reader {
     if (!value.is_object()) refuse(metadata_name, "an object", value);
     for (const auto& member : value.items()) {
       if (member.value().is_string()) continue;
-      refuse(metadata_name + (": " + shown_json(member.key())), "a string", member.value());
+      refuse(metadata_name + (": " + shown(member.key())), "a string", member.value());
     }
   }
 
@@ -99,7 +98,7 @@ class header_reader {
   }
   [[noreturn]] void refuse(const std::string& what, const std::string& wanted,
                            const json& seen) const {
-    refuse(what, wanted, seen.is_null() ? "none" : shown_json(seen));
+    refuse(what, wanted, seen.is_null() ? "none" : shown(seen));
   }
 
   std::vector<std::int64_t> numbers(const std::string& what, const json& value,
@@ -141,7 +140,7 @@ std::string header_text(input_file& file) {
   file.next(text.data(), text.size());
   if (text.empty() || text.front() != '{') {
     file.fail("the header must begin with {, got " +
-              (text.empty() ? "none" : shown_json(text.substr(0, 1))) + " (InvalidHeaderStart)");
+              (text.empty() ? "none" : shown(text.substr(0, 1))) + " (InvalidHeaderStart)");
   }
   return text;
 }
@@ -152,7 +151,7 @@ void require_tiling(const input_file& file, const std::vector<safetensor>& tenso
   std::int64_t next = data;
   for (const safetensor& tensor : tensors) {
     if (tensor.begin != next) {
-      file.fail("tensor " + shown_json(tensor.name) + ": its data must begin at " +
+      file.fail("tensor " + shown(tensor.name) + ": its data must begin at " +
                 std::to_string(next - data) + ", where those before it end, got " +
                 std::to_string(tensor.begin - data) + " (InvalidOffset)");
     }

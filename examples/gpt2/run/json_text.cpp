@@ -58,10 +58,4 @@ std::string text_of_json(const json& value) {
   return text;
 }
 
-std::string shown_json(const json& value) {
-  constexpr std::size_t longest = 100;
-  const std::string text = value.dump(-1, ' ', true, json::error_handler_t::replace);
-  return text.size() <= longest ? text : text.substr(0, longest) + "...";
-}
-
 }  // namespace gpt2_trainer

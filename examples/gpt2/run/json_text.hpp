@@ -13,7 +13,4 @@ nlohmann::json json_of_text(const std::string& text);
 /// The text again. An input_error if the value is neither of both.
 std::string text_of_json(const nlohmann::json& value);
 
-/// A value as messages show it: one line of ASCII, cut where it is too long.
-std::string shown_json(const nlohmann::json& value);
-
 }  // namespace gpt2_trainer
