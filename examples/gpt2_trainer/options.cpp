@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "gpt2/input_error.hpp"
+#include "gpt2/model/config.hpp"
 #include "gpt2/run/option_table.hpp"
 #include "gpt2/run/program.hpp"
 
@@ -14,8 +15,8 @@ constexpr on_resume keep = on_resume::keep;
 constexpr on_resume change = on_resume::change;
 
 /// No text: the small model.
-std::string checked_depth(const std::string& text) {
-  if (!text.empty()) depth_of(text);
+std::string checked_name(const std::string& text) {
+  if (!text.empty()) named_config(text, 1);
   return text;
 }
 
@@ -37,17 +38,22 @@ const option_table<run_options> table{
       integer("--vocabulary", &opt::vocabulary, {1, 1 << 24},
               "tokens that a model from scratch knows, with shards [50257]", keep)}},
     {"Model",
-     {entry("--init", &opt::init, "dN",
-            "GPT-2 of N layers from scratch, 6 to 48: d12 is GPT-2 124M, d24\n"
-            "350M, d36 774M, d48 1558M; context 1024 [a small model]",
-            keep, checked_depth),
+     {entry("--init", &opt::init, "NAME",
+            "a model from scratch: dN is a GPT-2 of N layers, 6 to 48 or 60, 72,\n"
+            "84: d12 is 124M, d24 350M, d36 774M, d48 1558M; context 1024.\n"
+            "gpt3:cN has GPT-3's extents of N channels, 384 to 12288: c768 is\n"
+            "125M; context 2048 [a small model]",
+            keep, checked_name),
       integer("--layers", &opt::layers, {1, 1 << 16}, "layers of a model from scratch", keep),
       integer("--heads", &opt::heads, {1, 1 << 16}, "attention heads, a divisor of the channels",
               keep),
       integer("--channels", &opt::channels, {1, 1 << 16}, "width of the model", keep),
       integer("--context", &opt::context, {1, 1 << 24}, "longest sequence that the model can see",
               keep),
-      path("--checkpoint", &opt::checkpoint, "FILE", "start from an FP32 checkpoint of llm.c's",
+      path("--checkpoint", &opt::checkpoint, "PATH",
+           "start from a model: a checkpoint of llm.c's (FP32 or BF16), a\n"
+           "folder of Hugging Face's with model.safetensors and config.json,\n"
+           "or the latest checkpoint in a run's folder",
            keep)}},
     {"Batch",
      {integer("-b,--batch", &opt::batch, {1, 1 << 20},
@@ -204,15 +210,6 @@ parsed_options parse_options(int argc, const char* const* argv, const run_option
   require_one_purpose(parsed.options);
   require_keep(parsed.options);
   return parsed;
-}
-
-int depth_of(const std::string& init) {
-  constexpr number_range<std::int64_t> depths{6, 48};
-  try {
-    if (init.substr(0, 1) == "d") return static_cast<int>(parse_number(init.substr(1), depths));
-  } catch (const input_error&) {
-  }
-  throw input_error("must be d6 to d48, got " + init);
 }
 
 schedule schedule_of(const run_options& o) {

@@ -95,9 +95,6 @@ struct run_options {
   std::optional<std::string> resume;  ///< where to go on; empty: the latest default folder
 };
 
-/// The N of dN. Anything but d6 to d48 is an input_error.
-int depth_of(const std::string& init);
-
 /// What the command line asks for, or the text that answers it.
 struct parsed_options {
   run_options options;

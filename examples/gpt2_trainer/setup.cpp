@@ -30,7 +30,7 @@ gpt2_config new_config(const run_options& options, const default_run& defaults, 
   gpt2_config config = options.init.empty()
                            ? gpt2_config{defaults.context, vocabulary,     padded(vocabulary),
                                          defaults.layers,  defaults.heads, defaults.channels}
-                           : from_depth(depth_of(options.init), vocabulary);
+                           : named_config(options.init, vocabulary);
   config.layers = options.layers.value_or(config.layers);
   config.heads = options.heads.value_or(config.heads);
   config.channels = options.channels.value_or(config.channels);
@@ -58,7 +58,9 @@ void choose_model(run_setup& setup, std::optional<resumed_run>& resumed,
     setup.state = std::move(resumed->latest.state);
   } else if (!o.checkpoint.empty()) {
     setup.model_source = o.checkpoint;
-    setup.config = read_model_config(o.checkpoint);
+    setup.start = open_model(o.checkpoint, o.non_finite);
+    setup.config = setup.start->config;
+    setup.notes.insert(setup.notes.end(), setup.start->notes.begin(), setup.start->notes.end());
   } else {
     setup.config = new_config(o, defaults, text);
   }
@@ -134,8 +136,7 @@ run_setup prepare(run_options options, std::optional<resumed_run> resumed) {
   if (*o.checkpoint_every > 0) take_folder(setup, resumed ? &resumed->latest : nullptr);
   if (product_tuner* products = setup.machine->products()) load_plans(*products, o, setup.state);
 
-  const bool from_file = !o.checkpoint.empty() && !setup.state;
-  if (from_file) setup.parameters = read_model(o.checkpoint, o.non_finite).parameters;
+  if (setup.start) setup.parameters = setup.start->parameters();
   if (setup.parameters.empty()) {
     setup.parameters = initialise(parameter_layout(setup.config), o.seed);
   }

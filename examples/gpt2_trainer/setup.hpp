@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "gpt2/files/checkpoint.hpp"
+#include "gpt2/hugging_face/stored_model.hpp"
 #include "gpt2/machine/backend.hpp"
 #include "gpt2/model/config.hpp"
 #include "options.hpp"
@@ -31,8 +32,9 @@ struct run_setup {
   run_data data;
   std::unique_ptr<backend<float>> machine;
   std::string machine_note;  ///< why there is no GPU; empty where there is one
-  std::string model_source;  ///< the file that the parameters are from; empty: from scratch
-  checkpoint_paths resumed;  ///< of the run that is resumed, as what follows
+  std::string model_source;  ///< the file or folder that the parameters are from; empty: none
+  std::optional<stored_model> start;  ///< what --checkpoint names
+  checkpoint_paths resumed;           ///< of the run that is resumed, as what follows
   std::vector<float> parameters;
   std::optional<training_state> state;
   run_options before;  ///< all have values

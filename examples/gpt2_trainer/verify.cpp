@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "gpt2/files/debug_state.hpp"
-#include "gpt2/files/model_file.hpp"
+#include "gpt2/hugging_face/stored_model.hpp"
 #include "gpt2/machine/machine.hpp"
 #include "gpt2/model/gpt2.hpp"
 #include "gpt2/run/option_table.hpp"
@@ -84,13 +84,13 @@ tolerances tolerances_of(llmc::precision arithmetic) {
 bool verify(const verify_options& options) {
   const fs::path checkpoint =
       options.checkpoint.empty() ? checkpoint_beside(options.state) : fs::path(options.checkpoint);
-  const model_file model = read_model(checkpoint);
+  const stored_model model = open_model(checkpoint);
   const debug_state state = read_debug_state(options.state, model.config);
 
   std::string note;
   const auto machine = choose_machine(options.backend, options.precision, note);
   gpt2<float> network(model.config, *machine, state.batch, state.sequence);
-  network.set_parameters(model.parameters);
+  network.set_parameters(model.parameters());
   const auto logits = network.logits(state.tokens.data(), state.batch, state.sequence);
   network.forward_backward(state.tokens.data(), state.targets.data(), state.batch, state.sequence,
                            0, 1);
@@ -129,8 +129,9 @@ const option_table<verify_options> table{
     {"Options",
      {with_required(text("state", &opt::state, "STATE.bin",
                          "llm.c's debug state, such as gpt2_124M_debug_state.bin")),
-      text("--checkpoint", &opt::checkpoint, "FILE",
-           "the state's model [the same name without _debug_state]"),
+      text("--checkpoint", &opt::checkpoint, "PATH",
+           "the state's model, also a folder of Hugging Face's [the same name\n"
+           "without _debug_state]"),
       choice("--backend", &opt::backend, backend_choices, "[auto: CUDA where there is a device]"),
       choice("--precision", &opt::precision, llmc::precisions,
              "of matrix products on CUDA; ieee uses tf32x3 in attention [ieee]"),

@@ -171,18 +171,34 @@ TEST_CASE("model: extents that do not fit are refused", "[model]") {
 
 TEST_CASE("parameters: GPT-2's sizes and initialisation", "[model]") {
   // The 124M, 350M, 774M and 1558M of the literature count V rows of wte, not Vp.
-  const auto count = [](int depth) {
-    const gpt2_config config = gpt2_trainer::from_depth(depth, 50257);
+  const auto count = [](const char* name) {
+    const gpt2_config config = gpt2_trainer::named_config(name, 50257);
     const auto padding = (config.padded_vocabulary - config.vocabulary) * config.channels;
     return parameter_layout(config).count() - padding;
   };
-  CHECK(count(12) == 124439808);
-  CHECK(count(24) == 354823168);
-  CHECK(count(36) == 774030080);
-  CHECK(count(48) == 1557611200);
-  CHECK(gpt2_trainer::from_depth(6, 256).channels == 384);
-  CHECK(gpt2_trainer::from_depth(18, 256).heads == 14);
-  CHECK_THROWS_WITH(gpt2_trainer::from_depth(5, 256), "depth must be between 6 and 48, got 5");
+  CHECK(count("d12") == 124439808);
+  CHECK(count("d012") == 124439808);
+  CHECK(count("d24") == 354823168);
+  CHECK(count("d36") == 774030080);
+  CHECK(count("d48") == 1557611200);
+  CHECK(gpt2_trainer::named_config("d6", 256).channels == 384);
+  CHECK(gpt2_trainer::named_config("d18", 256).heads == 14);
+  CHECK(gpt2_trainer::named_config("d12", 256).max_sequence == 1024);
+  CHECK(gpt2_trainer::named_config("d72", 256).head_size() == 96);
+  CHECK(gpt2_trainer::named_config("d84", 256).channels == 3456);
+  CHECK_THROWS_AS(gpt2_trainer::named_config("d5", 256), gpt2_trainer::input_error);
+  // The names llm.c gives GPT-3's sizes, by channels; each with GPT-3's own head size.
+  const std::vector<std::array<std::int64_t, 3>> gpt3{
+      {384, 6, 64},    {768, 12, 64},  {1024, 24, 64},  {1536, 24, 96},
+      {2048, 24, 128}, {2560, 32, 80}, {4096, 32, 128}, {12288, 96, 128}};
+  for (const auto& [channels, layers, head_size] : gpt3) {
+    const gpt2_config config =
+        gpt2_trainer::named_config("gpt3:c" + std::to_string(channels), 50257);
+    CHECK(config.channels == channels);
+    CHECK(config.layers == layers);
+    CHECK(config.head_size() == head_size);
+    CHECK(config.max_sequence == 2048);
+  }
 
   const gpt2_config config{64, 100, 128, 8, 4, 64};
   const parameter_layout layout(config);

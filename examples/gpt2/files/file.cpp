@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <cerrno>
 #include <cstdio>
 #include <cstring>
@@ -114,6 +115,24 @@ void input_file::read(void* to, std::size_t bytes, std::int64_t offset) const {
     at += got;
     offset += got;
     bytes -= static_cast<std::size_t>(got);
+  }
+}
+
+void input_file::read_floats(float* to, std::int64_t count, number_type type,
+                             std::int64_t offset) const {
+  if (type == number_type::f32) {
+    read(to, static_cast<std::size_t>(count) * sizeof *to, offset);
+    return;
+  }
+  std::array<std::uint16_t, 1 << 15> part;
+  while (count > 0) {
+    const auto now = std::min<std::int64_t>(count, part.size());
+    const std::int64_t bytes = now * bytes_of(type);
+    read(part.data(), static_cast<std::size_t>(bytes), offset);
+    widen(part.data(), type, static_cast<std::size_t>(now), to);
+    to += now;
+    count -= now;
+    offset += bytes;
   }
 }
 

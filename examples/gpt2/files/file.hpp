@@ -8,6 +8,8 @@
 #include <string>
 #include <vector>
 
+#include "gpt2/model/number_type.hpp"
+
 namespace gpt2_trainer {
 
 /// A file descriptor, open until the end of the object, and the name that messages give it.
@@ -41,6 +43,8 @@ class input_file : public file {
   std::int64_t size() const { return size_; }
   /// Reads exactly that many bytes.
   void read(void* to, std::size_t bytes, std::int64_t offset) const;
+  /// Reads exactly that many numbers of the type, as floats.
+  void read_floats(float* to, std::int64_t count, number_type type, std::int64_t offset) const;
 
   /// Where `next` reads: after what it read before.
   std::int64_t offset() const { return offset_; }

@@ -12,6 +12,13 @@ bool has_magic(const input_file& file, const file_kind& kind) {
   return magic == kind.magic;
 }
 
+bool has_kind(const input_file& file, const file_kind& kind) {
+  std::int32_t version = 0;
+  if (!has_magic(file, kind)) return false;
+  file.read(&version, sizeof version, sizeof kind.magic);
+  return version == kind.version;
+}
+
 file_header read_header(input_file& file, const file_kind& kind) {
   if (file.size() < header_bytes) {
     file.fail("the file must be " + std::string(kind.name) + " of at least " +

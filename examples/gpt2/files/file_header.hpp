@@ -22,6 +22,7 @@ struct file_kind {
 };
 
 inline constexpr file_kind model_kind{"an llm.c FP32 checkpoint", 20240326, 3};
+inline constexpr file_kind bf16_model_kind{"an llm.c BF16 checkpoint", 20240326, 5};
 inline constexpr file_kind debug_state_kind{"an llm.c debug state", 20240327, 2};
 inline constexpr file_kind first_tokenizer_kind{"llm.c's tokenizer", 20240328, 1};
 inline constexpr file_kind tokenizer_kind{"llm.c's tokenizer", 20240328, 2};
@@ -30,6 +31,8 @@ inline constexpr file_kind wide_shard_kind{"an llm.c token shard of 32 bits", 20
 
 /// Whether the file begins with the kind's magic number and has room for a header.
 bool has_magic(const input_file& file, const file_kind& kind);
+/// Whether it has the kind's version, too.
+bool has_kind(const input_file& file, const file_kind& kind);
 
 /// The header, or an input_error if the file is too short for one or is of another kind.
 file_header read_header(input_file& file, const file_kind& kind);

@@ -13,16 +13,25 @@ namespace {
 
 namespace fs = std::filesystem;
 
-gpt2_config checked_config(const input_file& input, const file_header& header) {
+/// What the header of a model's file says.
+struct model_header {
+  file_header numbers;
+  gpt2_config config;
+  number_type type;
+};
+
+model_header checked_header(input_file& input) {
+  const bool is_bf16 = has_kind(input, bf16_model_kind);
+  const file_header header = read_header(input, is_bf16 ? bf16_model_kind : model_kind);
   const gpt2_config config{header[2], header[3], header[7], header[4], header[5], header[6]};
   try {
     validate(config);
   } catch (const input_error& error) {
     input.fail(error.what());
   }
-  const auto bytes = static_cast<std::int64_t>(sizeof(float));
-  input.require_size(header_bytes + bytes * parameter_layout(config).count());
-  return config;
+  const number_type type = is_bf16 ? number_type::bf16 : number_type::f32;
+  input.require_size(header_bytes + bytes_of(type) * parameter_layout(config).count());
+  return {header, config, type};
 }
 
 std::string checksum_of(const file_header& header, const std::vector<float>& parameters) {
@@ -34,17 +43,19 @@ std::string checksum_of(const file_header& header, const std::vector<float>& par
 
 }  // namespace
 
-gpt2_config read_model_config(const fs::path& path) {
+model_summary read_model_summary(const fs::path& path) {
   input_file input(path);
-  return checked_config(input, read_header(input, model_kind));
+  const model_header header = checked_header(input);
+  return {header.config, header.type};
 }
 
 model_file read_model(const fs::path& path, non_finite_choice non_finite) {
   input_file input(path);
-  const file_header header = read_header(input, model_kind);
-  const gpt2_config config = checked_config(input, header);
-  model_file model{config, input.next<float>(parameter_layout(config).count())};
-  model.checksum = checksum_of(header, model.parameters);
+  const model_header header = checked_header(input);
+  const std::int64_t count = parameter_layout(header.config).count();
+  model_file model{header.config, std::vector<float>(static_cast<std::size_t>(count))};
+  input.read_floats(model.parameters.data(), count, header.type, input.offset());
+  model.checksum = checksum_of(header.numbers, model.parameters);
   require_finite<input_error>(path.string() + ": parameters", model.parameters, non_finite);
   return model;
 }

@@ -1,5 +1,5 @@
 /// @file
-/// llm.c's FP32 checkpoint: a model's extents and parameters.
+/// llm.c's checkpoint: a model's extents and parameters, in FP32, or, to be read only, in BF16.
 #pragma once
 
 #include <filesystem>
@@ -15,13 +15,18 @@ namespace gpt2_trainer {
 struct model_file {
   gpt2_config config;
   std::vector<float> parameters;  ///< in the order of parameter_layout
-  /// Of all bytes of the file that this was read from: by it a state knows its model.
+  /// Of header and parameters, which are all bytes of an FP32 file: by it a state knows its model.
   std::string checksum = {};
 };
 
-/// The extents of an FP32 checkpoint of llm.c's. All of the header and the file's size are checked;
-/// what is wrong is an input_error.
-gpt2_config read_model_config(const std::filesystem::path& path);
+struct model_summary {
+  gpt2_config config;
+  number_type type;  ///< of the numbers in the file
+};
+
+/// What a checkpoint of llm.c's is. All of the header and the file's size are checked; what is
+/// wrong is an input_error.
+model_summary read_model_summary(const std::filesystem::path& path);
 model_file read_model(const std::filesystem::path& path,
                       non_finite_choice non_finite = non_finite_choice::refuse);
 

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <string>
 
 namespace gpt2_trainer {
 
@@ -26,9 +27,13 @@ void validate(const gpt2_config& config);
 /// The vocabulary rounded up to the multiple of 128 that the checkpoints use.
 std::int64_t padded(std::int64_t vocabulary);
 
-/// GPT-2 of a depth from 6 to 48 layers, context 1024, head size 64. The heads are 6 at depth 6, 12
-/// at 12, 16 at 24, 20 at 36 and 25 at 48 (OpenAI's sizes from 12 on); between those depths they
-/// are interpolated and rounded down.
-gpt2_config from_depth(int depth, std::int64_t vocabulary);
+/// The model of a name, as llm.c has them, or an input_error.
+///
+/// dN is a GPT-2 of N layers, context 1024. From 6 to 48 the head size is 64 and the heads are 6 at
+/// depth 6, 12 at 12, 16 at 24, 20 at 36 and 25 at 48 (OpenAI's sizes from 12 on); between those
+/// depths they are interpolated and rounded down. 60, 72 and 84 are llm.c's own.
+///
+/// gpt3:cN has the extents of the GPT-3 of N channels, context 2048.
+gpt2_config named_config(const std::string& name, std::int64_t vocabulary);
 
 }  // namespace gpt2_trainer

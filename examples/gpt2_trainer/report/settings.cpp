@@ -52,7 +52,8 @@ double next_learning_rate(const run_options& o, std::int64_t done) {
 table settings_table(const run_setup& setup, std::int64_t windows) {
   const run_options& o = setup.options;
   const token_source& data = *setup.data.training;
-  const std::string from = setup.model_source.empty() ? "" : ", from " + setup.model_source;
+  const std::string kind = setup.start ? ", " + setup.start->kind : "";
+  const std::string from = setup.model_source.empty() ? "" : ", from " + setup.model_source + kind;
   table rows{
       {"machine", setup.machine->description()},
       {"model", model_text(setup.config)},

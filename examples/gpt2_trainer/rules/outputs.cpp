@@ -68,8 +68,8 @@ std::vector<named_file> inputs_of(const run_setup& setup) {
   if (setup.state) {
     inputs.push_back({"--resume", setup.resumed.model});
     inputs.push_back({"--resume", setup.resumed.state});
-  } else if (!o.checkpoint.empty()) {
-    inputs.push_back({"--checkpoint", o.checkpoint});
+  } else if (setup.start) {
+    for (const fs::path& path : setup.start->files) inputs.push_back({"--checkpoint", path});
   }
   return inputs;
 }
