@@ -10,6 +10,7 @@
 #include "../documents/support.hpp"
 #include "../support/catch.hpp"
 #include "../support/running_program.hpp"
+#include "gpt2/documents/shard_writer.hpp"
 #include "gpt2/tokens/vocabulary_files.hpp"
 
 using namespace gpt2_trainer;
@@ -224,7 +225,7 @@ TEST_CASE("gpt2_tokenize: on a terminal it shows how far it is, and takes that b
   };
   const std::string line = shown("");
   CHECK(line.front() == '\r');
-  CHECK(contains(line, "%  ["));
+  CHECK(contains(line, "% ["));
   CHECK(contains(line, " MB/s"));
   CHECK(line.substr(line.size() - 4) == "\r\x1B[K");
   CHECK(shown("--quiet").empty());
