@@ -25,6 +25,7 @@ inline constexpr file_kind model_kind{"an llm.c FP32 checkpoint", 20240326, 3};
 inline constexpr file_kind debug_state_kind{"an llm.c debug state", 20240327, 2};
 inline constexpr file_kind shard_kind{"an llm.c token shard", 20240520, 1};
 inline constexpr file_kind wide_shard_kind{"an llm.c token shard of 32 bits", 20240801, 7};
+inline constexpr file_kind choices_kind{"an llm.c file of multiple choice", 20240522, 1};
 
 /// Whether the file begins with the kind's magic number and has room for a header.
 bool has_magic(const input_file& file, const file_kind& kind);

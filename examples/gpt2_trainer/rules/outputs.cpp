@@ -4,9 +4,7 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <cerrno>
 #include <cstdint>
-#include <cstring>
 #include <filesystem>
 #include <string>
 #include <system_error>
@@ -15,6 +13,7 @@
 
 #include "gpt2/data/token_source.hpp"
 #include "gpt2/files/checkpoint.hpp"
+#include "gpt2/files/writable.hpp"
 #include "gpt2/input_error.hpp"
 #include "gpt2/model/parameters.hpp"
 #include "gpt2/run/measurement_json.hpp"
@@ -25,29 +24,6 @@ namespace gpt2_trainer {
 namespace {
 
 namespace fs = std::filesystem;
-
-/// The nearest folder that exists on the way to this one.
-fs::path existing_ancestor(fs::path path) {
-  path = fs::absolute(path).lexically_normal();
-  while (!fs::exists(path) && path.has_parent_path() && path != path.parent_path()) {
-    path = path.parent_path();
-  }
-  return path;
-}
-
-void require_access(const fs::path& path, int mode, const std::string& option) {
-  if (::access(path.c_str(), mode) == 0) return;
-  throw input_error(option + " must be writable, but " + path.string() +
-                    " is not: " + std::strerror(errno));
-}
-
-void require_writable(const fs::path& folder, const std::string& option) {
-  const fs::path ancestor = existing_ancestor(folder);
-  if (!fs::is_directory(ancestor)) {
-    throw input_error(option + " must lie in a folder, but " + ancestor.string() + " is a file");
-  }
-  require_access(ancestor, W_OK | X_OK, option);
-}
 
 void require_space(const fs::path& folder, std::int64_t parameters) {
   // A model, and a state with two moments; a little more for their headers.

@@ -1,0 +1,258 @@
+/// @file
+/// gpt2_eval: how well a model predicts text, and chooses among completions. See --help.
+#include <algorithm>
+#include <chrono>
+#include <cstdio>
+#include <exception>
+#include <filesystem>
+#include <memory>
+#include <new>
+#include <optional>
+#include <string>
+#include <utility>
+
+#include "gpt2/data/corpus.hpp"
+#include "gpt2/data/text.hpp"
+#include "gpt2/files/checkpoint.hpp"
+#include "gpt2/files/file.hpp"
+#include "gpt2/files/writable.hpp"
+#include "gpt2/input_error.hpp"
+#include "gpt2/machine/machine.hpp"
+#include "gpt2/machine/threads.hpp"
+#include "gpt2/run/option_table.hpp"
+#include "gpt2/run/program.hpp"
+#include "gpt2/tokens/vocabulary_files.hpp"
+#include "gpt2_eval/progress.hpp"
+#include "gpt2_eval/results.hpp"
+
+namespace {
+
+using namespace gpt2_trainer;
+namespace fs = std::filesystem;
+
+constexpr const char* program = "gpt2_eval";
+constexpr const char* to_standard_output = "-";
+
+struct eval_options {
+  std::string model;
+  std::string data;
+  std::string hellaswag;
+  std::string tokenizer;
+  std::int64_t batch = 8;
+  std::optional<std::int64_t> sequence;
+  std::optional<std::int64_t> stride;
+  backend_choice backend = backend_choice::automatic;
+  llmc::precision precision = llmc::precision::tf32x3;
+  std::string json;
+};
+
+constexpr const char* summary =
+    "Says how well a model predicts text (mean loss, perplexity, bits per byte), and how often it "
+    "finds the right one of several completions (HellaSwag). docs/evaluation.md says which tokens "
+    "count.";
+
+using opt = eval_options;
+constexpr std::int64_t most = 1 << 20;
+
+const option_table<eval_options> table{
+    {"Model",
+     {with_required(text("model", &opt::model, "MODEL",
+                         "a folder of gpt2_train's (its latest checkpoint), one of its\n"
+                         "state_*.bin, or an FP32 checkpoint of llm.c's")),
+      path("--tokenizer", &opt::tokenizer, "FILE",
+           "tokenizer.json, vocab.json, tiktoken's ranks, or a folder with\n"
+           "one of them [for a model of 256 tokens: each byte is a token]")}},
+    {"What is evaluated",
+     {text("--data", &opt::data, "PATH|GLOB",
+           "UTF-8 text, a file or a folder with all below it; or token shards\n"
+           "of llm.c's, by pattern"),
+      text("--hellaswag", &opt::hellaswag, "FILE",
+           "multiple choice: llm.c's hellaswag_val.bin, or the lines of JSON\n"
+           "that HellaSwag comes in")}},
+    {"How",
+     {integer("-t,--sequence", &opt::sequence, {1, most},
+              "tokens that the model sees at a time [its context]"),
+      integer("--stride", &opt::stride, {1, most},
+              "tokens between windows: each token is predicted from at least\n"
+              "sequence - stride + 1 before it [sequence]"),
+      integer("-b,--batch", &opt::batch, {1, most},
+              "sequences at a time; changes the speed only [8]"),
+      choice("--backend", &opt::backend, backend_choices, "[auto: CUDA where there is a device]"),
+      choice("--precision", &opt::precision, llmc::precisions,
+             "of matrix products on CUDA [tf32x3]"),
+      path("--json", &opt::json, "FILE|-",
+           "the results for programs; -: to standard output, instead of the\ntable",
+           on_resume::forget, to_standard_output)}}};
+
+// ---- what the options name ----
+
+struct opened_model {
+  std::string name;
+  gpt2_config config;
+  std::vector<float> parameters;
+};
+
+opened_model open_model(const fs::path& path) {
+  const bool is_state = path.filename().string().rfind("state_", 0) == 0;
+  if (!fs::is_directory(path) && !is_state) {
+    model_file file = read_model(path);
+    return {path.string(), file.config, std::move(file.parameters)};
+  }
+  checkpoint found = read_checkpoint(path);
+  for (const std::string& why : found.passed_over) {
+    std::fprintf(stderr, "%s: passed over %s\n", program, why.c_str());
+  }
+  return {found.paths.model.string(), found.model.config, std::move(found.model.parameters)};
+}
+
+std::optional<text_tokens> open_text(const eval_options& o, const gpt2_config& config) {
+  if (o.tokenizer.empty()) {
+    return config.vocabulary == byte_vocabulary ? std::optional(text_tokens()) : std::nullopt;
+  }
+  vocabulary words = read_vocabulary(o.tokenizer);
+  for (const std::string& note : words.notes) {
+    std::fprintf(stderr, "%s: %s\n", program, note.c_str());
+  }
+  tokenizer made(std::move(words));
+  if (made.size() > config.vocabulary) {
+    throw input_error(o.tokenizer + ": at most the model's " + std::to_string(config.vocabulary) +
+                      " tokens are wanted, got " + std::to_string(made.size()));
+  }
+  return text_tokens(std::move(made));
+}
+
+std::unique_ptr<token_source> open_data(const eval_options& o, const gpt2_config& config,
+                                        const std::optional<text_tokens>& text) {
+  const std::vector<fs::path> paths = matching_paths(o.data);
+  std::unique_ptr<token_source> source;
+  if (are_shards(paths)) {
+    source = make_shard_source(paths, config.vocabulary, shard_reading::as_needed);
+  } else if (text) {
+    source = make_documents(read_text(paths), *text);
+  } else {
+    throw input_error(o.data + ": for text --tokenizer is wanted, as the model's " +
+                      std::to_string(config.vocabulary) + " tokens are not bytes, got none");
+  }
+  if (scored_tokens(*source) > 0) return source;
+  throw input_error(o.data + ": a token and one after it to predict are wanted, got " +
+                    std::to_string(source->tokens()) + " tokens in " +
+                    std::to_string(source->shards().size()) + " documents");
+}
+
+void require_consistent(const eval_options& o) {
+  if (o.data.empty() && o.hellaswag.empty()) {
+    throw input_error("--data or --hellaswag is wanted, got neither");
+  }
+  if (o.json.empty() || o.json == to_standard_output) return;
+  if (fs::is_directory(o.json)) throw input_error("--json must be a file, got folder " + o.json);
+  require_own_json(o.json, evaluation_schema);
+  require_writable(fs::path(o.json).parent_path(), "--json");
+}
+
+void require_at_most(const char* option, std::int64_t value, std::int64_t limit, const char* what) {
+  if (value <= limit) return;
+  throw input_error(std::string(option) + " must be at most " + what + ", " +
+                    std::to_string(limit) + ", got " + std::to_string(value));
+}
+
+// ---- the work ----
+
+/// Seconds that the work takes.
+template <class Work>
+double timed(Work work) {
+  const auto begin = std::chrono::steady_clock::now();
+  work();
+  return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+}
+
+evaluation_results evaluate(const eval_options& o) {
+  require_consistent(o);
+  const opened_model opened = open_model(o.model);
+  const gpt2_config& config = opened.config;
+  const std::int64_t sequence = o.sequence.value_or(config.max_sequence);
+  const std::int64_t stride = o.stride.value_or(sequence);
+  require_at_most("--sequence", sequence, config.max_sequence, "the model's context");
+  require_at_most("--stride", stride, sequence, "the sequence");
+
+  evaluation_results results{opened.name, config, "", std::nullopt, std::nullopt};
+  const std::optional<text_tokens> text = open_text(o, config);
+  const std::unique_ptr<token_source> source =
+      o.data.empty() ? nullptr : open_data(o, config, text);
+  if (source) {
+    results.data = data_results{
+        o.data, static_cast<std::int64_t>(source->shards().size()), sequence, stride, {}, 0};
+  }
+  if (!o.hellaswag.empty()) {
+    results.choices = choice_results{
+        o.hellaswag, read_choices(o.hellaswag, config.vocabulary, text), {}, 0, sequence, 0};
+  }
+  const std::optional<choice_rows> rows =
+      results.choices ? std::optional(choice_rows(results.choices->examples, sequence))
+                      : std::nullopt;
+
+  std::string note;
+  const auto machine = choose_machine(o.backend, o.precision, note);
+  results.machine = machine->description() + (note.empty() ? "" : " (" + note + ")");
+  gpt2<float> model(config, *machine, o.batch, sequence);
+  model.set_parameters(opened.parameters);
+  if (results.data) {
+    progress_line progress(o.data, scored_tokens(*source), "tokens");
+    results.data->seconds = timed([&] {
+      results.data->found = predict(model, o.batch, window_walk(*source, sequence, stride),
+                                    text ? text->bytes(config.vocabulary) : bytes_of_tokens(),
+                                    [&](std::int64_t done) { progress.show(done); });
+    });
+  }
+  if (rows) {
+    choice_results& choices = *results.choices;
+    choices.cut = rows->cut();
+    progress_line progress(o.hellaswag, rows->rows(), "completions");
+    choices.seconds = timed([&] {
+      choices.judged = judge(model, o.batch, choices.examples, *rows,
+                             [&](std::int64_t done) { progress.show(done); });
+    });
+  }
+  return results;
+}
+
+int run(const eval_options& o) {
+  const evaluation_results results = evaluate(o);
+  const std::string shown = o.json == to_standard_output ? json_of(results) : text_of(results);
+  std::fputs(shown.c_str(), stdout);
+  if (!o.json.empty() && o.json != to_standard_output) write_file(o.json, json_of(results));
+  if (results.are_finite()) return 0;
+  std::fprintf(stderr, "%s: not all losses are finite\n", program);
+  return 1;
+}
+
+int complain(const std::exception& error, int status) {
+  std::fprintf(stderr, "%s: %s\n", program, error.what());
+  return status;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  constexpr int failed = 1;
+  constexpr int not_usable = 2;
+  occupy_closed_streams();
+  share_processors(argv);
+  try {
+    eval_options options;
+    CLI::App app(summary, program);
+    if (const auto help =
+            parse_command_line(app, table, argc, argv, options, version_of(program))) {
+      std::fputs(help->c_str(), stdout);
+      return status_after_printing(program, 0);
+    }
+    return status_after_printing(program, run(options));
+  } catch (const input_error& error) {
+    return complain(error, not_usable);
+  } catch (const fs::filesystem_error& error) {
+    return complain(error, not_usable);  // all paths are the user's
+  } catch (const std::bad_alloc&) {
+    return complain(std::runtime_error("not enough memory for this model and batch"), failed);
+  } catch (const std::exception& error) {
+    return complain(error, failed);
+  }
+}
