@@ -1,13 +1,11 @@
 /// @file
 /// gpt2_eval: how well a model predicts text, and chooses among completions. See --help.
-#include <algorithm>
 #include <chrono>
 #include <cstdio>
-#include <exception>
 #include <filesystem>
 #include <memory>
-#include <new>
 #include <optional>
+#include <stdexcept>
 #include <string>
 #include <utility>
 
@@ -18,7 +16,6 @@
 #include "gpt2/files/writable.hpp"
 #include "gpt2/input_error.hpp"
 #include "gpt2/machine/machine.hpp"
-#include "gpt2/machine/threads.hpp"
 #include "gpt2/run/option_table.hpp"
 #include "gpt2/run/program.hpp"
 #include "gpt2/tokens/vocabulary_files.hpp"
@@ -215,44 +212,23 @@ evaluation_results evaluate(const eval_options& o) {
   return results;
 }
 
-int run(const eval_options& o) {
+int run(int argc, char** argv) {
+  eval_options o;
+  CLI::App app(summary, program);
+  if (const auto help = parse_command_line(app, table, argc, argv, o, version_of(program))) {
+    std::fputs(help->c_str(), stdout);
+    return 0;
+  }
   const evaluation_results results = evaluate(o);
-  const std::string shown = o.json == to_standard_output ? json_of(results) : text_of(results);
-  std::fputs(shown.c_str(), stdout);
-  if (!o.json.empty() && o.json != to_standard_output) write_file(o.json, json_of(results));
-  if (results.are_finite()) return 0;
-  std::fprintf(stderr, "%s: not all losses are finite\n", program);
-  return 1;
-}
-
-int complain(const std::exception& error, int status) {
-  std::fprintf(stderr, "%s: %s\n", program, error.what());
-  return status;
+  const bool for_programs = o.json == to_standard_output;
+  std::fputs((for_programs ? json_of(results) : text_of(results)).c_str(), stdout);
+  if (!o.json.empty() && !for_programs) write_file(o.json, json_of(results));
+  if (!results.are_finite()) throw std::runtime_error("not all losses are finite");
+  return 0;
 }
 
 }  // namespace
 
 int main(int argc, char** argv) {
-  constexpr int failed = 1;
-  constexpr int not_usable = 2;
-  occupy_closed_streams();
-  share_processors(argv);
-  try {
-    eval_options options;
-    CLI::App app(summary, program);
-    if (const auto help =
-            parse_command_line(app, table, argc, argv, options, version_of(program))) {
-      std::fputs(help->c_str(), stdout);
-      return status_after_printing(program, 0);
-    }
-    return status_after_printing(program, run(options));
-  } catch (const input_error& error) {
-    return complain(error, not_usable);
-  } catch (const fs::filesystem_error& error) {
-    return complain(error, not_usable);  // all paths are the user's
-  } catch (const std::bad_alloc&) {
-    return complain(std::runtime_error("not enough memory for this model and batch"), failed);
-  } catch (const std::exception& error) {
-    return complain(error, failed);
-  }
+  return run_program(program, argv, [&] { return run(argc, argv); });
 }

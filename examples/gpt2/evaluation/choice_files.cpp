@@ -128,9 +128,10 @@ class json_example {
 
   /// Where `ctx_b` is not empty, it continues `ctx_a`; `ctx` has both.
   std::string context() const {
-    if (value_.contains("ctx")) return text_in("ctx");
-    const std::string a = text_in("ctx_a");
-    const std::string b = value_.contains("ctx_b") ? text_in("ctx_b") : "";
+    const bool is_whole = value_.contains("ctx");
+    const std::string a = text_in(is_whole ? "ctx" : "ctx_a");
+    const std::string b = is_whole || !value_.contains("ctx_b") ? "" : text_in("ctx_b");
+    if (a.empty()) refuse("a context", "\"\"");
     return b.empty() ? a : a + joint + b;
   }
 
@@ -163,8 +164,7 @@ class json_example {
  private:
   std::string text_in(const char* key) const {
     const json text = value_.value(key, json());
-    if (!text.is_string() || text.get<std::string>().empty())
-      refuse("text in \"" + std::string(key) + "\"", shown(text));
+    if (!text.is_string()) refuse("text in \"" + std::string(key) + "\"", shown(text));
     return text.get<std::string>();
   }
 
