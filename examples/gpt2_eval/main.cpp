@@ -184,7 +184,7 @@ evaluation_results evaluate(const eval_options& o) {
         o.hellaswag, read_choices(o.hellaswag, config.vocabulary, text), {}, 0, sequence, 0};
   }
   const std::optional<choice_rows> rows =
-      results.choices ? std::optional(choice_rows(results.choices->examples, sequence))
+      results.choices ? std::optional(choice_rows(results.choices->examples, sequence, o.hellaswag))
                       : std::nullopt;
 
   std::string note;

@@ -48,12 +48,17 @@ std::string text_of(const data_results& r) {
   return text;
 }
 
+std::string counted(std::int64_t count, const std::string& one, const std::string& several) {
+  return grouped(count) + (count == 1 ? one : several);
+}
+
 std::string text_of(const choice_results& r) {
-  std::string text =
-      row("choices", r.file + ": " + grouped(std::int64_t(r.judged.size())) + " examples");
+  const auto examples = static_cast<std::int64_t>(r.judged.size());
+  std::string text = row("choices", r.file + ": " + counted(examples, " example", " examples"));
   if (r.cut > 0) {
-    text += row("", grouped(r.cut) + " contexts do not fit into " + grouped(r.sequence) +
-                        " tokens and were cut from the left");
+    const std::string room = " did not fit into " + grouped(r.sequence) + " tokens and ";
+    text += row("", counted(r.cut, " context" + room + "was", " contexts" + room + "were") +
+                        " cut from the left");
   }
   for (const choice_rule rule : choice_rules) {
     const std::optional<accuracy> found = accuracy_by(rule, r.judged);

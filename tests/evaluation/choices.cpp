@@ -193,7 +193,7 @@ TEST_CASE("choices: each rule chooses by its own measure, and of equals the firs
 TEST_CASE("choices: contexts are cut from the left, completions are not") {
   const std::vector<choice_example> examples{{0, {1, 2, 3}, {{{4}, {}}, {{5, 6, 7}, {}}}},
                                              {0, {1, 2}, {{{4}, {}}, {{5, 6}, {}}}}};
-  choice_rows rows(examples, 3);
+  choice_rows rows(examples, 3, "file");
   CHECK(rows.rows() == 4);
   CHECK(rows.cut() == 1);
   CHECK(rows.next()->tokens == tokens{1, 2, 3, 4});
@@ -203,9 +203,10 @@ TEST_CASE("choices: contexts are cut from the left, completions are not") {
   CHECK(rows.next()->tokens == tokens{1, 2, 4});
   CHECK(rows.next()->tokens == tokens{1, 2, 5, 6});
   CHECK(!rows.next());
-  CHECK_THROWS_WITH(choice_rows(examples, 2),
-                    "example 0: completions must be of at most 2 tokens, as many as the model "
-                    "sees, got 3");
+  CHECK_THROWS_WITH(
+      choice_rows(examples, 2, "file"),
+      "file: example 0: completions must be of at most 2 tokens, as many as the model "
+      "sees, got 3");
 }
 
 TEST_CASE("choices: losses are those of the completions' tokens") {
@@ -217,7 +218,7 @@ TEST_CASE("choices: losses are those of the completions' tokens") {
   model.set_parameters(strong_parameters(model.layout(), 5));
   for (const std::int64_t batch : {1, 4}) {
     const auto judged =
-        judge(model, batch, examples, choice_rows(examples, 4), [](std::int64_t) {});
+        judge(model, batch, examples, choice_rows(examples, 4, "file"), [](std::int64_t) {});
     REQUIRE(judged.size() == 2);
     for (const judged_example& each : judged) {
       REQUIRE(each.losses.size() == each.example->completions.size());

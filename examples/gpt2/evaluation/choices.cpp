@@ -56,16 +56,17 @@ std::optional<accuracy> accuracy_by(choice_rule rule, const std::vector<judged_e
   return result;
 }
 
-choice_rows::choice_rows(const std::vector<choice_example>& examples, std::int64_t sequence)
+choice_rows::choice_rows(const std::vector<choice_example>& examples, std::int64_t sequence,
+                         const std::string& name)
     : examples_(examples), sequence_(sequence) {
   for (std::size_t i = 0; i < examples.size(); ++i) {
     bool is_cut = false;
     for (const completion& each : examples[i].completions) {
       const auto length = static_cast<std::int64_t>(each.tokens.size());
       if (length > sequence) {
-        throw input_error("example " + std::to_string(i) + ": completions must be of at most " +
-                          std::to_string(sequence) + " tokens, as many as the model sees, got " +
-                          std::to_string(length));
+        throw input_error(name + ": example " + std::to_string(i) +
+                          ": completions must be of at most " + std::to_string(sequence) +
+                          " tokens, as many as the model sees, got " + std::to_string(length));
       }
       is_cut = is_cut || tokens_to_cut(examples[i], each, sequence) > 0;
       ++rows_;

@@ -80,8 +80,10 @@ std::optional<accuracy> accuracy_by(choice_rule rule, const std::vector<judged_e
 class choice_rows {
  public:
   /// A row has room for `sequence` inputs, so contexts are cut from the left where they are longer.
-  /// An input_error if a completion by itself is too long. The examples must outlive this.
-  choice_rows(const std::vector<choice_example>& examples, std::int64_t sequence);
+  /// A completion that is too long by itself is an input_error, which begins with the examples'
+  /// name. The examples must outlive this.
+  choice_rows(const std::vector<choice_example>& examples, std::int64_t sequence,
+              const std::string& name);
 
   std::optional<scored_row> next();
   std::int64_t rows() const { return rows_; }
