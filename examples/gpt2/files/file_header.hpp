@@ -28,6 +28,7 @@ inline constexpr file_kind first_tokenizer_kind{"llm.c's tokenizer", 20240328, 1
 inline constexpr file_kind tokenizer_kind{"llm.c's tokenizer", 20240328, 2};
 inline constexpr file_kind shard_kind{"an llm.c token shard", 20240520, 1};
 inline constexpr file_kind wide_shard_kind{"an llm.c token shard of 32 bits", 20240801, 7};
+inline constexpr file_kind choices_kind{"an llm.c file of multiple choice", 20240522, 1};
 
 /// Whether the file begins with the kind's magic number and has room for a header.
 bool has_magic(const input_file& file, const file_kind& kind);

@@ -190,9 +190,10 @@ step_state gpt2<Real>::read_state() {
   return state;
 }
 
+/// Leaves the loss of each position in at_.losses.
 template <class Real>
-loss_sum gpt2<Real>::evaluate(const std::int32_t* tokens, const std::int32_t* targets,
-                              std::int64_t b, std::int64_t t) {
+void gpt2<Real>::find_losses(const std::int32_t* tokens, const std::int32_t* targets,
+                             std::int64_t b, std::int64_t t) {
   const step_shapes shapes = begin(tokens, targets, b, t);
   machine_.zero(&at_.state->out_of_range, sizeof at_.state->out_of_range);
   forward(shapes);
@@ -202,9 +203,23 @@ loss_sum gpt2<Real>::evaluate(const std::int32_t* tokens, const std::int32_t* ta
         at_.losses + first, &at_.state->out_of_range, at_.logits, at_.targets + first,
         llmc::classifier_shape{rows, config_.vocabulary, config_.padded_vocabulary}});
   });
+}
+
+template <class Real>
+loss_sum gpt2<Real>::evaluate(const std::int32_t* tokens, const std::int32_t* targets,
+                              std::int64_t b, std::int64_t t) {
+  find_losses(tokens, targets, b, t);
   machine_.run(calls::loss_sum<Real>{&at_.state->loss, at_.losses, b * t, accumulation::overwrite});
   const auto ignored = std::count(targets, targets + b * t, llmc::ignored_target);
   return {read_state().loss, b * t - ignored};
+}
+
+template <class Real>
+std::vector<Real> gpt2<Real>::losses(const std::int32_t* tokens, const std::int32_t* targets,
+                                     std::int64_t b, std::int64_t t) {
+  find_losses(tokens, targets, b, t);
+  read_state();  // which refuses tokens and targets out of range
+  return read(at_.losses, b * t);
 }
 
 template <class Real>
@@ -348,50 +363,6 @@ std::vector<Real> gpt2<Real>::logits_at(const std::int32_t* tokens, std::int64_t
   forward(begin(tokens, nullptr, 1, t));
   classify(position, 1);
   return read(at_.logits, config_.vocabulary);
-}
-
-// ---- state ----
-
-template <class Real>
-std::vector<Real> gpt2<Real>::read(const Real* from, std::int64_t count) const {
-  std::vector<Real> values(static_cast<std::size_t>(count));
-  machine_.download(values.data(), from, values.size() * sizeof(Real));
-  return values;
-}
-
-template <class Real>
-void gpt2<Real>::write(Real* to, const std::vector<Real>& values) {
-  if (values.size() != static_cast<std::size_t>(layout_.count())) {
-    throw std::invalid_argument("gpt2: wanted " + std::to_string(layout_.count()) +
-                                " numbers, got " + std::to_string(values.size()));
-  }
-  machine_.upload(to, values.data(), values.size() * sizeof(Real));
-}
-
-template <class Real>
-void gpt2<Real>::set_parameters(const std::vector<Real>& values) {
-  write(at_.parameters, values);
-}
-
-template <class Real>
-std::vector<Real> gpt2<Real>::parameters() const {
-  return read(at_.parameters, layout_.count());
-}
-
-template <class Real>
-std::vector<Real> gpt2<Real>::gradients() const {
-  return read(at_.gradients, layout_.count());
-}
-
-template <class Real>
-void gpt2<Real>::set_moments(const adamw_moments<Real>& values) {
-  write(at_.moments_m, values.m);
-  write(at_.moments_v, values.v);
-}
-
-template <class Real>
-adamw_moments<Real> gpt2<Real>::moments() const {
-  return {read(at_.moments_m, layout_.count()), read(at_.moments_v, layout_.count())};
 }
 
 template class gpt2<float>;

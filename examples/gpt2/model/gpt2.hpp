@@ -113,6 +113,9 @@ class gpt2 {
 
   loss_sum evaluate(const std::int32_t* tokens, const std::int32_t* targets, std::int64_t b,
                     std::int64_t t);
+  /// The loss of each position, (b, t); 0 where the target is ignored.
+  std::vector<Real> losses(const std::int32_t* tokens, const std::int32_t* targets, std::int64_t b,
+                           std::int64_t t);
 
   /// Forward and backward over one micro-batch of a step. The gradients are those of the mean over
   /// micro_batches * b * t tokens: the first micro-batch (0) overwrites them, later ones add.
@@ -204,6 +207,8 @@ class gpt2 {
   step_shapes shapes_of(std::int64_t b, std::int64_t t) const;
   step_shapes begin(const std::int32_t* tokens, const std::int32_t* targets, std::int64_t b,
                     std::int64_t t);
+  void find_losses(const std::int32_t* tokens, const std::int32_t* targets, std::int64_t b,
+                   std::int64_t t);
   step_shapes begin_micro_batch(const std::int32_t* tokens, const std::int32_t* targets,
                                 std::int64_t b, std::int64_t t, int micro_batch);
   void begin_update(const update_options& options);

@@ -1,5 +1,7 @@
-// The arrays of a model, and which of them each layer uses.
+// The arrays of a model, which of them each layer uses, and what goes into them and comes out.
 #include <algorithm>
+#include <stdexcept>
+#include <string>
 
 #include "gpt2/model/gpt2.hpp"
 
@@ -106,6 +108,50 @@ auto gpt2<Real>::wire_norm(parameter weight, parameter bias, std::int64_t layer,
           at_.norms + place * rows * config_.channels,
           at_.means + place * rows,
           at_.rstds + place * rows};
+}
+
+// ---- state ----
+
+template <class Real>
+std::vector<Real> gpt2<Real>::read(const Real* from, std::int64_t count) const {
+  std::vector<Real> values(static_cast<std::size_t>(count));
+  machine_.download(values.data(), from, values.size() * sizeof(Real));
+  return values;
+}
+
+template <class Real>
+void gpt2<Real>::write(Real* to, const std::vector<Real>& values) {
+  if (values.size() != static_cast<std::size_t>(layout_.count())) {
+    throw std::invalid_argument("gpt2: wanted " + std::to_string(layout_.count()) +
+                                " numbers, got " + std::to_string(values.size()));
+  }
+  machine_.upload(to, values.data(), values.size() * sizeof(Real));
+}
+
+template <class Real>
+void gpt2<Real>::set_parameters(const std::vector<Real>& values) {
+  write(at_.parameters, values);
+}
+
+template <class Real>
+std::vector<Real> gpt2<Real>::parameters() const {
+  return read(at_.parameters, layout_.count());
+}
+
+template <class Real>
+std::vector<Real> gpt2<Real>::gradients() const {
+  return read(at_.gradients, layout_.count());
+}
+
+template <class Real>
+void gpt2<Real>::set_moments(const adamw_moments<Real>& values) {
+  write(at_.moments_m, values.m);
+  write(at_.moments_v, values.v);
+}
+
+template <class Real>
+adamw_moments<Real> gpt2<Real>::moments() const {
+  return {read(at_.moments_m, layout_.count()), read(at_.moments_v, layout_.count())};
 }
 
 template class gpt2<float>;
