@@ -157,6 +157,16 @@ option<Options> choice(const char* names, Enum Options::*member,
                [choices](const std::string& text) { return parse_choice(choices, text); });
 }
 
+/// An option without a value: it is given or not.
+template <class Options>
+option<Options> flag(const char* names, bool Options::*member, const char* help) {
+  return {{names, ""},
+          help,
+          on_resume::forget,
+          [=](Options& o, const std::string&) { o.*member = true; },
+          [=](const Options& o) { return nlohmann::json(o.*member); }};
+}
+
 /// The same option, which may be given without a value and then has this one.
 template <class Options>
 option<Options> with_bare(option<Options> each, std::string value) {
@@ -183,6 +193,12 @@ void add_option(CLI::App& app, const std::string& heading, const option<Options>
       throw CLI::ValidationError(each.name(), error.what());
     }
   };
+  if (each.type.empty()) {
+    app.add_flag_callback(
+           each.names, [set] { set(""); }, each.help)
+        ->group(heading);
+    return;
+  }
   CLI::Option* const made = app.add_option_function<std::string>(each.names, set, each.help);
   made->type_name(each.type)->group(heading)->required(each.required);
   if (each.bare) made->expected(0, 1);
