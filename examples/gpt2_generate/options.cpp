@@ -13,6 +13,11 @@ using opt = generate_options;
 
 constexpr const char* standard_input = "-";
 
+/// Not a path where it is a word of text_codec's.
+std::string checked_tokenizer(const std::string& text) {
+  return text == "bytes" || text == "numbers" ? text : absolute_path(text);
+}
+
 /// The token's number, or "ignore".
 std::string checked_end_of_text(const std::string& text) {
   if (text != "ignore") parse_number<std::int64_t>(text, {0, 1 << 24});
@@ -29,9 +34,10 @@ const option_table<generate_options> table{
      {with_required(path("model", &opt::model, "MODEL",
                          "the folder of a run of gpt2_train, of which the latest checkpoint is\n"
                          "taken, one of its state files, or an FP32 checkpoint of llm.c's")),
-      path("--tokenizer", &opt::tokenizer, "bytes|numbers",
-           "what the model's tokens are: bytes, or numbers with spaces between\n"
-           "them [bytes for a model of 256 tokens]")}},
+      entry("--tokenizer", &opt::tokenizer, "bytes|numbers",
+            "what the model's tokens are: bytes, or numbers with spaces between\n"
+            "them [bytes for a model of 256 tokens]",
+            on_resume::forget, checked_tokenizer)}},
     {"Prompts (without one: a new text)",
      {text("-p,--prompt", &opt::prompt, "TEXT", "what the text begins with"),
       path("--prompt-file", &opt::prompt_file, "FILE", "the same from a file; -: standard input",
