@@ -53,6 +53,7 @@ struct option : option_name {
   /// What is parsed where the option is given without a value. Empty: it must have a value.
   std::optional<std::string> bare = std::nullopt;
   bool required = false;
+  bool several = false;  ///< takes all values up to the next option; each is parsed
 };
 
 template <class Options>
@@ -149,22 +150,37 @@ option<Options> path(const char* names, Value Options::*member, const char* type
   });
 }
 
+/// Files and folders, without a name if `names` has no dash.
+template <class Options>
+option<Options> paths(const char* names, std::vector<std::string> Options::*member,
+                      const char* type, const char* help, on_resume resume = on_resume::forget) {
+  option<Options> each{{names, type},
+                       help,
+                       resume,
+                       [=](Options& o, const std::string& text) { (o.*member).push_back(text); },
+                       [=](const Options& o) {
+                         nlohmann::json all = nlohmann::json::array();
+                         for (const std::string& path : o.*member)
+                           all.push_back(json_of_text(path));
+                         return all;
+                       }};
+  each.several = true;
+  return each;
+}
+
+/// An option without a value.
+template <class Options>
+option<Options> flag(const char* names, bool Options::*member, const char* help,
+                     on_resume resume = on_resume::forget) {
+  return entry(names, member, "", help, resume, [](const std::string&) { return true; });
+}
+
 template <class Options, class Enum, std::size_t Count>
 option<Options> choice(const char* names, Enum Options::*member,
                        const std::array<Enum, Count>& choices, const char* help,
                        on_resume resume = on_resume::forget) {
   return entry(names, member, joined_words(choices, "|"), help, resume,
                [choices](const std::string& text) { return parse_choice(choices, text); });
-}
-
-/// An option without a value: it is given or not.
-template <class Options>
-option<Options> flag(const char* names, bool Options::*member, const char* help) {
-  return {{names, ""},
-          help,
-          on_resume::forget,
-          [=](Options& o, const std::string&) { o.*member = true; },
-          [=](const Options& o) { return nlohmann::json(o.*member); }};
 }
 
 /// The same option, which may be given without a value and then has this one.
@@ -193,14 +209,18 @@ void add_option(CLI::App& app, const std::string& heading, const option<Options>
       throw CLI::ValidationError(each.name(), error.what());
     }
   };
-  if (each.type.empty()) {
-    app.add_flag_callback(
-           each.names, [set] { set(""); }, each.help)
-        ->group(heading);
-    return;
-  }
-  CLI::Option* const made = app.add_option_function<std::string>(each.names, set, each.help);
-  made->type_name(each.type)->group(heading)->required(each.required);
+  const auto set_all = [set](const std::vector<std::string>& texts) {
+    for (const std::string& text : texts) set(text);
+  };
+  const bool is_flag = each.type.empty();
+  CLI::Option* const made =
+      is_flag ? app.add_flag_callback(
+                    each.names, [set] { set(""); }, each.help)
+      : each.several
+          ? app.add_option_function<std::vector<std::string>>(each.names, set_all, each.help)
+          : app.add_option_function<std::string>(each.names, set, each.help);
+  made->group(heading)->required(each.required);
+  if (!is_flag) made->type_name(each.type);
   if (each.bare) made->expected(0, 1);
 }
 
