@@ -55,3 +55,18 @@ TEST_CASE("text: printable text keeps characters and replaces what is none", "[t
   CHECK(printable("x\xE2\x82") == "x" + replaced + replaced);
   CHECK(printable("a\0b"s) == "a\n\nb");
 }
+
+TEST_CASE("text: a character that is not whole yet is found at the end", "[text]") {
+  for (const std::string& whole : {"z"s, "\xC2\x80"s, "\xE0\xA0\x80"s, "\xF4\x8F\xBF\xBF"s}) {
+    for (const std::string& before : {""s, "ab"s, "\xE2\x82\xAC"s, "\xFF"s, "\xE2"s}) {
+      for (std::size_t bytes = 1; bytes < whole.size(); ++bytes) {
+        CHECK(unfinished_character(before + whole.substr(0, bytes)) == bytes);
+      }
+      CHECK(unfinished_character(before + whole) == 0);
+    }
+  }
+  for (const std::string& wrong :
+       {""s, "\xC0"s, "\xE0\x9F"s, "\xED\xA0"s, "\xF4\x90"s, "\xF5"s, "\xFF"s, "\x80\x80\x80"s}) {
+    CHECK(unfinished_character(wrong) == 0);
+  }
+}

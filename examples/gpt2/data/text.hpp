@@ -20,6 +20,9 @@ inline constexpr std::size_t longest_character = 4;
 /// code points past U+10FFFF) or is NUL; the size of the text if there is none.
 std::size_t valid_text_prefix(std::string_view text);
 
+/// The bytes at the end of the text, at most 3, that are the beginning of a character.
+std::size_t unfinished_character(std::string_view text);
+
 /// Text for the terminal: what is not UTF-8 or could steer the terminal becomes U+FFFD, a separator
 /// becomes an empty line.
 std::string printable(std::string_view text);

@@ -13,6 +13,7 @@
 
 #include "gpt2/machine/call_profile.hpp"
 #include "gpt2/machine/calls.hpp"
+#include "gpt2/machine/decode_layers.hpp"
 
 namespace gpt2_trainer {
 
@@ -162,6 +163,9 @@ class layers {
   virtual void run(const calls::skip_update_unless_sound<Real>& call) = 0;
   virtual void run(const calls::global_norm<Real>& call) = 0;
   virtual void run(const calls::adamw_update_segments<Real>& call) = 0;
+
+  /// The layers with which texts are continued from a cache; null where there are none yet.
+  virtual decode_layers<Real>* decoding() { return nullptr; }
 };
 
 /// A machine and the layers on it.
@@ -176,6 +180,8 @@ class backend : public machine {
       watched(part.name(), part.cost(), [&] { on().run(part); });
     });
   }
+
+  decode_layers<Real>* decoding() { return on().decoding(); }
 
  private:
   virtual layers<Real>& on() = 0;

@@ -2,6 +2,7 @@
 
 #include <llmc/reference/adamw.hpp>
 #include <llmc/reference/attention.hpp>
+#include <llmc/reference/cached_attention.hpp>
 #include <llmc/reference/classifier.hpp>
 #include <llmc/reference/crossentropy.hpp>
 #include <llmc/reference/encoder.hpp>
@@ -10,6 +11,8 @@
 #include <llmc/reference/layernorm.hpp>
 #include <llmc/reference/loss_sum.hpp>
 #include <llmc/reference/matmul.hpp>
+#include <llmc/reference/matmul_few_rows.hpp>
+#include <llmc/reference/placed_encoder.hpp>
 #include <llmc/reference/residual_layernorm.hpp>
 
 #include "gpt2/machine/instruction_sets.hpp"
@@ -20,7 +23,7 @@ namespace {
 namespace reference = llmc::reference;
 
 template <class Real>
-class reference_layers final : public layers<Real> {
+class reference_layers final : public layers<Real>, public decode_layers<Real> {
  public:
   void run(const calls::encoder_forward<Real>& c) override {
     reference::encoder_forward(c.out, c.out_of_range, c.tokens, c.wte, c.wpe, c.shape);
@@ -96,6 +99,17 @@ class reference_layers final : public layers<Real> {
   void run(const calls::adamw_update_segments<Real>& c) override {
     reference::adamw_update_segments(c.params, c.m, c.v, c.grads, c.segments, c.segment_count,
                                      c.constants, c.learning_rate, c.step, c.clip);
+  }
+
+  decode_layers<Real>* decoding() override { return this; }
+  void run(const calls::placed_encoder_forward<Real>& c) override {
+    reference::placed_encoder_forward(c.out, c.tokens, c.places, c.wte, c.wpe, c.shape);
+  }
+  void run(const calls::matmul_few_rows_forward<Real>& c) override {
+    reference::matmul_few_rows_forward(c.out, c.inp, c.weight, c.bias, c.shape);
+  }
+  void run(const calls::cached_attention_forward<Real>& c) override {
+    reference::cached_attention_forward(c.out, c.keys, c.values, c.qkv, c.places, c.shape);
   }
 };
 

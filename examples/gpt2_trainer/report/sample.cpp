@@ -3,8 +3,9 @@
 #include <vector>
 
 #include "gpt2/data/text.hpp"
+#include "gpt2/generation/generation.hpp"
 #include "gpt2/input_error.hpp"
-#include "gpt2/model/sampling.hpp"
+#include "gpt2/model/whole_text_model.hpp"
 
 namespace gpt2_trainer {
 namespace {
@@ -34,21 +35,40 @@ std::string shown(const gpt2_config& config, const std::vector<std::int32_t>& to
   return bytes ? printable(text) : text;
 }
 
+/// Collects a text's tokens until the run is to stop.
+class sample_receiver final : public text_receiver {
+ public:
+  explicit sample_receiver(const stop_request& stop) : stop_(stop) {}
+
+  const std::vector<std::int32_t>& tokens() const { return tokens_; }
+
+  bool goes_on() override { return !stop_.is_made(); }
+  bool on_token(std::size_t, std::int32_t token) override {
+    tokens_.push_back(token);
+    return true;
+  }
+  void on_end(std::size_t, text_end) override {}
+
+ private:
+  const stop_request& stop_;
+  std::vector<std::int32_t> tokens_;
+};
+
 }  // namespace
 
 std::optional<std::string> sample_text(gpt2<float>& model, const run_options& o,
                                        std::int64_t sequence, std::int64_t step,
                                        const stop_request& stop) {
-  const auto logits = [&](const std::vector<std::int32_t>& tokens) {
-    if (stop.is_made()) return std::vector<float>{};
-    const auto count = static_cast<std::int64_t>(tokens.size());
-    return model.logits_at(tokens.data(), count, count - 1);
-  };
-  const std::vector<std::int32_t> tokens =
-      generate(logits, prompt_tokens(model.config(), o.prompt), o.sample_length, sequence,
-               {o.temperature, o.top_k}, random_sequence(o.seed, step, o.sample_length));
-  if (static_cast<std::int64_t>(tokens.size()) < o.sample_length) return std::nullopt;
-  return shown(model.config(), tokens);
+  whole_text_model texts(model, sequence);
+  generation_options options;
+  options.sampling.temperature = o.temperature;
+  options.sampling.top_k = o.top_k;
+  options.length = o.sample_length;
+  const generation_request request{prompt_tokens(model.config(), o.prompt),
+                                   random_sequence(o.seed, step, o.sample_length)};
+  sample_receiver receiver(stop);
+  if (!generate(texts, {request}, options, receiver)) return std::nullopt;
+  return shown(model.config(), receiver.tokens());
 }
 
 void require_text_model(const gpt2_config& config, const std::string& prompt) {
