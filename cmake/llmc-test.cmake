@@ -5,6 +5,9 @@ function(llmc_add_test_support)
   add_library(llmc_test_support STATIC support/main.cpp support/running_program.cpp)
   target_include_directories(llmc_test_support PUBLIC "${PROJECT_SOURCE_DIR}/examples")
   target_link_libraries(llmc_test_support PUBLIC llmc::llmc Catch2::Catch2)
+  # Where Catch2 is a header all of it is in main.cpp, which optimised takes twice as long to compile.
+  set_source_files_properties(support/main.cpp PROPERTIES COMPILE_OPTIONS
+    $<$<CXX_COMPILER_ID:GNU,Clang>:-O0>)
   # Catch2 2 is a header, 3 is a library.
   get_target_property(catch_type Catch2::Catch2 TYPE)
   target_compile_definitions(llmc_test_support PUBLIC

@@ -2,10 +2,9 @@
 
 #include <algorithm>
 #include <cstdio>
-#include <filesystem>
 #include <utility>
 
-#include "gpt2/files/checkpoint.hpp"
+#include "gpt2/hugging_face/stored_model.hpp"
 #include "gpt2/input_error.hpp"
 #include "gpt2/machine/machine.hpp"
 #include "gpt2/model/gpt2_decoder.hpp"
@@ -15,14 +14,8 @@
 namespace gpt2_trainer {
 namespace {
 
-namespace fs = std::filesystem;
-
-model_file open_model(const fs::path& path) {
-  const bool is_state = path.filename().string().rfind("state_", 0) == 0;
-  if (!fs::is_directory(path) && !is_state) return read_model(path);
-  checkpoint found = read_checkpoint(path);
-  for (const std::string& why : found.passed_over) note("passed over " + why);
-  return std::move(found.model);
+void say(const std::vector<std::string>& notes) {
+  for (const std::string& each : notes) note(each);
 }
 
 std::optional<std::int32_t> end_of_text(const generate_options& o, const text_codec& codec) {
@@ -34,20 +27,23 @@ std::optional<std::int32_t> end_of_text(const generate_options& o, const text_co
 }  // namespace
 
 loaded_model load(const generate_options& o, std::int64_t texts) {
-  const model_file model = open_model(o.model);
+  const stored_model model = open_model(o.model);
+  say(model.notes);
   const std::int64_t context = model.config.max_sequence;
-  loaded_model result{text_codec(o.tokenizer, model.config.vocabulary), nullptr, nullptr, nullptr};
+  loaded_model result{text_codec(o.tokenizer, model.tokenizer, model.config.vocabulary), nullptr,
+                      nullptr, nullptr};
+  say(result.codec.notes());
   std::string why;
   result.machine = choose_machine(o.backend, o.precision, why);
   if (result.machine->decoding() != nullptr) {
     auto decoder = std::make_unique<gpt2_decoder>(model.config, *result.machine,
                                                   std::min(o.batch, texts), context);
-    decoder->set_parameters(model.parameters);
+    decoder->set_parameters(model.parameters());
     result.texts = std::move(decoder);
     return result;
   }
   result.network = std::make_unique<gpt2<float>>(model.config, *result.machine, 1, context);
-  result.network->set_parameters(model.parameters);
+  result.network->set_parameters(model.parameters());
   result.texts = std::make_unique<whole_text_model>(*result.network, context);
   return result;
 }

@@ -33,10 +33,11 @@ const option_table<generate_options> table{
     {"Model",
      {with_required(path("model", &opt::model, "MODEL",
                          "the folder of a run of gpt2_train, of which the latest checkpoint is\n"
-                         "taken, one of its state files, or an FP32 checkpoint of llm.c's")),
-      entry("--tokenizer", &opt::tokenizer, "bytes|numbers",
-            "what the model's tokens are: bytes, or numbers with spaces between\n"
-            "them [bytes for a model of 256 tokens]",
+                         "taken, or of Hugging Face's GPT-2; or a checkpoint of llm.c's")),
+      entry("--tokenizer", &opt::tokenizer, "PATH|bytes|numbers",
+            "tokenizer.json, vocab.json, tiktoken's ranks, or a folder with one of\n"
+            "them; bytes; or numbers with spaces between them [what lies beside\n"
+            "the model, else bytes for a model of 256 tokens]",
             on_resume::forget, checked_tokenizer)}},
     {"Prompts (without one: a new text)",
      {text("-p,--prompt", &opt::prompt, "TEXT", "what the text begins with"),
@@ -66,8 +67,9 @@ const option_table<generate_options> table{
       entry("--stop", &opt::stop, "TEXT", "ends a text before these characters [none]",
             on_resume::forget, checked_stop),
       entry("--end-of-text", &opt::end_of_text, "N|ignore",
-            "the token that ends a text; ignore: none does [of bytes 0]", on_resume::forget,
-            checked_end_of_text)}},
+            "the token that ends a text; ignore: none does [the tokenizer's, of\n"
+            "bytes 0]",
+            on_resume::forget, checked_end_of_text)}},
     {"Output",
      {flag("--echo", &opt::echo, "print the prompt, too"),
       flag("--json", &opt::json, "print a line of JSON for each text"),
@@ -103,6 +105,7 @@ constexpr const char* footer =
     "  gpt2_generate llmc-run -p 'Once upon a time'\n"
     "  gpt2_generate model.bin -p 'Roses are' --samples 5 --temperature 1 --top-p 0.9\n"
     "  gpt2_generate llmc-run --prompts questions.txt --json > answers.jsonl\n"
+    "  gpt2_generate gpt2/ -p 'Once upon a time'        a folder of Hugging Face's\n"
     "  gpt2_generate llmc-run --interactive\n"
     "\n"
     "The same model, prompt, options and seed give the same text, whatever is continued beside\n"

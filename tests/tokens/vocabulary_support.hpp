@@ -9,7 +9,7 @@
 #include <nlohmann/json.hpp>
 
 #include "../trainer/temporary_folder.hpp"
-#include "gpt2/tokens/byte_alphabet.hpp"
+#include "gpt2/tokens/forms/byte_alphabet.hpp"
 #include "gpt2/tokens/vocabulary.hpp"
 
 namespace llmc_test {
