@@ -9,6 +9,7 @@
 
 #include "../support/finite_difference.hpp"
 #include "gpt2/files/checkpoint.hpp"
+#include "gpt2/input_error.hpp"
 #include "gpt2/machine/reference_backend.hpp"
 #include "model_support.hpp"
 
