@@ -52,8 +52,8 @@ class pass_over_counts {
   std::array<std::int64_t, pass_overs.size()> counts_{};
 };
 
-/// The regular files below a folder, in the order of their names' bytes. What is no file is counted,
-/// and so is a folder with checkpoints; names that begin with a dot are not looked at. An
+/// The regular files below a folder, in the order of their names' bytes. What is no file is
+/// counted, and so is a folder with checkpoints; names that begin with a dot are not looked at. An
 /// input_error if the folder cannot be read.
 std::vector<std::filesystem::path> files_below(const std::filesystem::path& folder,
                                                pass_over_counts& passed_over);

@@ -88,8 +88,8 @@ class output_file : public file {
   void rewrite(const void* from, std::size_t bytes, std::int64_t offset);
   /// Waits until all that was written is on the disk.
   void sync();
-  /// Ends writing. What is on the disk waits for commit without a descriptor, of which a process has
-  /// only so many.
+  /// Ends writing. What is on the disk waits for commit without a descriptor, of which a process
+  /// has only so many.
   void finish();
   void commit();
 
